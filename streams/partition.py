@@ -1,0 +1,218 @@
+"""One partition's runs: folds a batch of records into them and says what is to be published and stored.
+
+Still pure: rows come from a function, the clock from the caller, and nothing is sent from here. The processor, replay
+and the benchmark differ only in where records come from and where the outcome goes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Protocol
+
+from loopwarden.schemas.events import Event
+from loopwarden.schemas.signals import Signal
+from loopwarden.schemas.verdicts import Verdict
+from loopwarden.streams.decisions import Decision
+from loopwarden.streams.engine import Engine
+from loopwarden.streams.expiry import Expiry
+from loopwarden.streams.fingerprint import Unusable
+from loopwarden.streams.ingest import EVENT_BYTES_MAX, Headers, Refusal, read_event
+from loopwarden.streams.run import Run
+from loopwarden.streams.settings import SettingsBook
+from loopwarden.streams.state import (
+    UnreadableState,
+    decode_run,
+    encode_run,
+    parse_run_key,
+    run_key,
+    touched_at,
+)
+from loopwarden.streams.verdicts import Place, announce
+
+#: How many runs are freed with one batch, so that a batch's length has a bound.
+FREED_PER_BATCH_MAX = 1000
+
+
+class Record(Protocol):
+    """What is needed of a Kafka record; ``timestamp`` is in milliseconds since the epoch."""
+
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+
+
+class Limits:
+    """How long and how much is held: seconds, bytes, and numbers of runs."""
+
+    __slots__ = ("ended_run_grace_s", "event_bytes_max", "idle_run_s", "live_runs_max", "signal_ttl_s")
+
+    def __init__(
+        self,
+        idle_run_s: int = 86_400,
+        ended_run_grace_s: int = 300,
+        event_bytes_max: int = EVENT_BYTES_MAX,
+        signal_ttl_s: int = 86_400,
+        live_runs_max: int = 20_000,
+    ) -> None:
+        self.idle_run_s = idle_run_s
+        self.ended_run_grace_s = ended_run_grace_s
+        self.event_bytes_max = event_bytes_max
+        self.signal_ttl_s = signal_ttl_s
+        self.live_runs_max = live_runs_max
+
+
+class Outcome:
+    """What a batch leads to. ``rows`` maps table keys to stored runs, None where a run is freed; ``caused`` has each
+    decision with the run and the record's offset; ``refused`` the records that cannot be used."""
+
+    __slots__ = (
+        "armed",
+        "caused",
+        "events",
+        "freed",
+        "refused",
+        "rows",
+        "signals",
+        "unknown_types",
+        "unreadable_rows",
+        "verdicts",
+    )
+
+    def __init__(self) -> None:
+        self.verdicts: list[tuple[Verdict, int]] = []
+        self.signals: list[tuple[Signal, int]] = []
+        self.caused: list[tuple[Decision, Run, int]] = []
+        self.refused: list[tuple[int, Refusal]] = []
+        self.rows: dict[bytes, bytes | None] = {}
+        self.events: Counter[type[Event]] = Counter()
+        self.armed: list[tuple[Run, int]] = []
+        self.unknown_types = 0
+        self.unreadable_rows = 0
+        self.freed = 0
+
+
+class PartitionRuns:
+    """The runs of one partition. Lately touched ones are held as objects, all others as rows of the table."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        book: SettingsBook,
+        limits: Limits | None = None,
+        load_row: Callable[[bytes], bytes | None] = lambda _key: None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.book = book
+        self.limits = limits or Limits()
+        self.engine = Engine()
+        self.watermark_ms = 0
+        self._load_row = load_row
+        self._live: dict[tuple[str, str | None], Run] = {}
+        self._expiry = Expiry(self.limits.idle_run_s, self.limits.ended_run_grace_s)
+
+    def __len__(self) -> int:
+        """Return how many runs are held."""
+        return len(self._expiry)
+
+    def restore(self, rows: Iterable[tuple[bytes, bytes]], now_ms: int) -> None:
+        """Take note of the runs that the table holds after recovery."""
+        touched = []
+        for key, row in rows:
+            seen_ms, ended = touched_at(row)
+            touched.append((key, min(seen_ms, now_ms), ended))
+        self._expiry.restore(touched)
+        self.watermark_ms = max((entry[1] for entry in touched), default=0)
+
+    def fold(self, records: Sequence[Record], now_ms: int) -> Outcome:
+        """Fold a batch of records, in the order of their offsets, into their runs."""
+        outcome = Outcome()
+        touched: dict[tuple[str, str | None], Run] = {}
+        bytes_max = self.limits.event_bytes_max
+        for record in records:
+            event = read_event(record.value, record.headers, bytes_max)
+            if isinstance(event, Refusal):
+                self._refuse(outcome, record.offset, event)
+                continue
+            if record.timestamp > self.watermark_ms:
+                # A producer's clock that is ahead must not make everybody else's runs idle.
+                self.watermark_ms = max(self.watermark_ms, min(record.timestamp, now_ms))
+            key = (event.session_id or "", event.run_id)
+            run = touched.get(key)
+            if run is None:
+                run = touched[key] = self._take(key, outcome)
+            self._fold_one(outcome, run, event, record, now_ms)
+        self._store(outcome, touched)
+        return outcome
+
+    def _fold_one(self, outcome: Outcome, run: Run, event: Event, record: Record, now_ms: int) -> None:
+        settings = self.book.for_agent(event.agent_id or run.agent_id)
+        guard = run.guard
+        offset = record.offset
+        try:
+            decision = self.engine.fold(run, event, offset, record.timestamp, settings)
+        except Unusable as fault:
+            self._refuse(outcome, offset, Refusal(fault.reason, fault.detail))
+            return
+        outcome.events[type(event)] += 1
+        if run.guard is not guard and run.guard is not None:
+            outcome.armed.append((run, run.guard.remaining))
+        if decision is None:
+            return
+        outcome.caused.append((decision, run, offset))
+        place = Place(self.topic, self.partition, offset, event.time, record.timestamp)
+        verdict, signal = announce(run, decision, settings, place, now_ms, self.limits.signal_ttl_s)
+        if verdict is not None:
+            outcome.verdicts.append((verdict, record.timestamp))
+        if signal is not None:
+            outcome.signals.append((signal, record.timestamp))
+
+    @staticmethod
+    def _refuse(outcome: Outcome, offset: int, refusal: Refusal) -> None:
+        if refusal.reason is None:
+            outcome.unknown_types += 1
+        else:
+            outcome.refused.append((offset, refusal))
+
+    def _take(self, key: tuple[str, str | None], outcome: Outcome) -> Run:
+        """Return the run with this key, from memory, from its row, or new; it then counts as touched last."""
+        run = self._live.pop(key, None)
+        if run is None:
+            run = Run(*key)
+            row = self._load_row(run_key(*key))
+            if row is not None:
+                try:
+                    run = decode_run(row)
+                except UnreadableState:
+                    outcome.unreadable_rows += 1  # better to start the run anew than to stop its whole partition
+        self._live[key] = run
+        return run
+
+    def _store(self, outcome: Outcome, touched: dict[tuple[str, str | None], Run]) -> None:
+        """Encode every touched run once, and free those that are due."""
+        for key, run in touched.items():
+            stored_key = run_key(*key)
+            outcome.rows[stored_key] = encode_run(run)
+            self._expiry.touch(stored_key, self.watermark_ms, run.ended_ms > 0)
+        freed = self.free_due(self.watermark_ms)
+        outcome.rows.update(freed)
+        outcome.freed = len(freed)
+        surplus = len(self._live) - self.limits.live_runs_max
+        if surplus > 0:
+            for key in list(islice(self._live, surplus)):
+                del self._live[key]
+
+    def free_due(self, watermark_ms: int) -> dict[bytes, None]:
+        """Forget the runs that are due and return their tombstones."""
+        due = self._expiry.take_due(watermark_ms, FREED_PER_BATCH_MAX)
+        for key in due:
+            self._live.pop(parse_run_key(key), None)
+        return dict.fromkeys(due)

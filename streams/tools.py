@@ -1,0 +1,87 @@
+"""What is known of particular tools: which calls only poll, and which send something to people.
+
+The names are OpenClaw's. What a call is decides how its result is compared, so it is found once per call and kept
+with it; a result often comes without the arguments.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+
+class CallKind(IntEnum):
+    """What a call does, as far as comparing its results is concerned."""
+
+    OTHER = 0
+    EXEC = 1
+    PROCESS_POLL = 2
+    PROCESS_LOG = 3
+    OUTBOUND_MESSAGE = 4
+    COMMAND_STATUS = 5
+
+
+#: Kinds of calls that only ask how something stands.
+POLL_KINDS = frozenset({CallKind.PROCESS_POLL, CallKind.PROCESS_LOG, CallKind.COMMAND_STATUS})
+
+_KIND_BY_TOOL = {
+    "exec": CallKind.EXEC,
+    "command_status": CallKind.COMMAND_STATUS,
+    "sessions_send": CallKind.OUTBOUND_MESSAGE,
+}
+_PROCESS_ACTIONS = {"poll": CallKind.PROCESS_POLL, "log": CallKind.PROCESS_LOG}
+_SENDING_ACTIONS = frozenset(
+    {
+        "send",
+        "broadcast",
+        "reply",
+        "thread-reply",
+        "sendWithEffect",
+        "sendAttachment",
+        "upload-file",
+        "sticker",
+        "poll",
+    }
+)
+_CHAT_PROVIDERS = frozenset(
+    {
+        "telegram",
+        "whatsapp",
+        "discord",
+        "slack",
+        "signal",
+        "imessage",
+        "msteams",
+        "feishu",
+        "matrix",
+        "line",
+        "googlechat",
+        "mattermost",
+    }
+)
+
+
+def kind_by_name(tool_name: str) -> CallKind:
+    """Return what a call of this tool is when its arguments are not known."""
+    return _KIND_BY_TOOL.get(tool_name, CallKind.OTHER)
+
+
+def kind_of_call(tool_name: str, args: Any) -> CallKind:
+    """Return what a call of this tool with these arguments is."""
+    kind = _KIND_BY_TOOL.get(tool_name)
+    if kind is not None:
+        return kind
+    if not isinstance(args, dict):
+        return CallKind.OTHER
+    if tool_name == "process":
+        action = args.get("action")
+        return _PROCESS_ACTIONS.get(action, CallKind.OTHER) if isinstance(action, str) else CallKind.OTHER
+    if tool_name == "message":
+        action = args.get("action")
+        sends = isinstance(action, str) and action in _SENDING_ACTIONS
+        return CallKind.OUTBOUND_MESSAGE if sends else CallKind.OTHER
+    if tool_name in _CHAT_PROVIDERS:
+        recipient = args.get("to")
+        sends = isinstance(recipient, str) and bool(recipient.strip())
+        return CallKind.OUTBOUND_MESSAGE if sends else CallKind.OTHER
+    return CallKind.OTHER
