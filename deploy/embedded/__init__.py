@@ -1,0 +1,5 @@
+"""An embedded Kafka-compatible broker, for the demo and for tests."""
+
+from loopwarden.deploy.embedded.broker import BrokerError, EmbeddedBroker
+
+__all__ = ["BrokerError", "EmbeddedBroker"]

@@ -19,7 +19,6 @@ _encode = msgspec.json.Encoder().encode
 _SOURCE = b"loopwarden"
 
 
-
 def verdict_record(verdict: Verdict) -> Outgoing:
     """Return the record of a verdict, keyed by its session."""
     headers = _cloud_event(verdict.verdict_id, "loopwarden.verdict", verdict.run_id, verdict.time)

@@ -86,5 +86,5 @@ class BatchProducer:
                     raise ValueError(f"a record for {topic} is larger than {BATCH_BYTES_MAX} bytes")
         sent.append(await producer.send_batch(batch, topic, partition=partition))
         acknowledged = await asyncio.gather(*sent)
-        last = acknowledged[-1]
-        return int(last.offset) + batch.record_count() - 1
+        last_offset: int = acknowledged[-1].offset + batch.record_count() - 1
+        return last_offset

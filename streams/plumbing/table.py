@@ -25,7 +25,7 @@ END_MARK = b"end"
 _RECOVERY_CHUNKS = 16
 
 
-class RunTable(faust.Table):  # type: ignore[misc]
+class RunTable(faust.Table):
     """Rows (bytes) by key (bytes), for each partition that this worker holds."""
 
     def __init__(self, app: Any, *, name: str, partitions: int, producer: BatchProducer, changelog: str) -> None:

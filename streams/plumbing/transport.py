@@ -1,7 +1,7 @@
 """The transport: Faust's aiokafka transport, with a consumer that delivers chunks.
 
-Three things are added to Faust's consumer, and each leaves everything else to it: records are cut into chunks, chunks
-are acknowledged without Faust's search for gaps, and a chunk that was fetched before a rebalance or a seek, but would be
+Three things are added to Faust's consumer, and all else is left to it: records are cut into chunks, chunks are
+acknowledged without Faust's search for gaps, and a chunk that was fetched before a rebalance or a seek, but would be
 delivered after it, is dropped and asked for again.
 """
 
@@ -51,7 +51,7 @@ class ChunkConsumer(driver.Consumer):
             generation_id=self.app.consumer_generation_id,
         )
 
-    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:  # noqa: ASYNC109 - Faust's
         """Fetch, and let through only chunks that go on where their partition stands."""
         dropped: set[TP] = set()
         async for tp, message in super().getmany(timeout):
@@ -100,11 +100,12 @@ class ChunkConsumer(driver.Consumer):
     def _new_offset(self, tp: TP) -> int | None:
         """Return the offset to commit. Chunks of a partition are acknowledged in order, so the highest tells all."""
         if tp.topic not in self.chunked_topics:
-            return super()._new_offset(tp)
+            found: int | None = super()._new_offset(tp)
+            return found
         acked = self._acked[tp]
         if not acked:
             return None
-        newest = max(acked)
+        newest: int = max(acked)
         acked.clear()
         self._acked_index[tp].clear()
         return newest + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import faust
@@ -17,6 +19,8 @@ from loopwarden.streams.plumbing.table import RunTable
 from loopwarden.streams.plumbing.transport import ChunkTransport
 from loopwarden.streams.processors.runs import RunsProcessor
 from loopwarden.streams.settings import SettingsBook
+
+Hook = Callable[[], Awaitable[None]]
 
 log = get_logger("loopwarden.app")
 
@@ -47,7 +51,8 @@ class WatchApp(faust.App):
             web_enabled=False,
             **options,
         )
-        self.watched_topics = topics
+        self._start_hooks: list[Hook] = []
+        self._stop_hooks: list[Hook] = []
         self.batch_producer = BatchProducer(producer_options)
         self.runs_table = RunTable(
             self, name=RUNS_TABLE, partitions=partitions, producer=self.batch_producer, changelog=topics.runs_changelog
@@ -61,19 +66,29 @@ class WatchApp(faust.App):
         """Make the ends of changelog partitions known before recovery asks for them."""
         await self.runs_table.mark_ends(partitions)
 
+    def on_start_hook(self, hook: Hook) -> Hook:
+        """Have a function called before anything connects."""
+        self._start_hooks.append(hook)
+        return hook
+
+    def on_stop_hook(self, hook: Hook) -> Hook:
+        """Have a function called after everything has stopped."""
+        self._stop_hooks.append(hook)
+        return hook
+
     async def on_start(self) -> None:
         """Connect the batch producer before anything can be processed."""
+        for hook in self._start_hooks:
+            await hook()
         await self.batch_producer.start()
         await super().on_start()
-
-    async def on_stop(self) -> None:
-        """Disconnect once the last chunk has been processed."""
-        await super().on_stop()
 
     async def on_shutdown(self) -> None:
         """Disconnect the batch producer last."""
         await super().on_shutdown()
         await self.batch_producer.stop()
+        for hook in self._stop_hooks:
+            await hook()
 
     @property
     def is_ready(self) -> bool:
@@ -100,7 +115,7 @@ def make_app(
         async for event in stream.events():
             message = event.message
             try:
-                done = await processor.process(event.value, lambda message=message: app.consumer.is_current(message))
+                done = await processor.process(event.value, partial(app.consumer.is_current, message))
             except Exception as error:
                 # Faust would acknowledge the chunk and go on; a worker that stops repeats it instead.
                 log.exception("a chunk could not be published; stopping")
