@@ -33,6 +33,7 @@ class Counts:
         "duplicate_events",
         "duplicate_results",
         "guards_armed",
+        "incomparable_results",
         "orphan_results",
     )
 
@@ -45,6 +46,7 @@ class Counts:
         self.duplicate_events = 0
         self.duplicate_results = 0
         self.guards_armed = 0
+        self.incomparable_results = 0
         self.orphan_results = 0
 
 
@@ -138,6 +140,7 @@ class Engine:
             return None
         result, unavailable = _outcome(event, kind if call is None else CallKind(call.kind))
         if result is None:
+            self.counts.incomparable_results += 1
             return None
         if call is None and signature is not None:
             call = Call(0, tool_name, signature, kind, call_id, offset)

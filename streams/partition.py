@@ -70,7 +70,8 @@ class Limits:
 
 class Outcome:
     """What a batch leads to. ``rows`` maps table keys to stored runs, None where a run is freed; ``caused`` has each
-    decision with the run and the record's offset; ``refused`` the records that cannot be used."""
+    decision with the run and the record's offset; ``refused`` the offsets of records that cannot be used; ``touched``
+    the session and run of every run that an event went to."""
 
     __slots__ = (
         "armed",
@@ -80,6 +81,7 @@ class Outcome:
         "refused",
         "rows",
         "signals",
+        "touched",
         "unknown_types",
         "unreadable_rows",
         "verdicts",
@@ -93,6 +95,7 @@ class Outcome:
         self.rows: dict[bytes, bytes | None] = {}
         self.events: Counter[type[Event]] = Counter()
         self.armed: list[tuple[Run, int]] = []
+        self.touched: list[tuple[str, str | None]] = []
         self.unknown_types = 0
         self.unreadable_rows = 0
         self.freed = 0
@@ -149,11 +152,11 @@ class PartitionRuns:
             run = touched.get(key)
             if run is None:
                 run = touched[key] = self._take(key, outcome)
-            self._fold_one(outcome, run, event, record, now_ms)
+            self._fold_one(outcome, run, event, record)
         self._store(outcome, touched)
         return outcome
 
-    def _fold_one(self, outcome: Outcome, run: Run, event: Event, record: Record, now_ms: int) -> None:
+    def _fold_one(self, outcome: Outcome, run: Run, event: Event, record: Record) -> None:
         settings = self.book.for_agent(event.agent_id or run.agent_id)
         guard = run.guard
         offset = record.offset
@@ -169,7 +172,7 @@ class PartitionRuns:
             return
         outcome.caused.append((decision, run, offset))
         place = Place(self.topic, self.partition, offset, event.time, record.timestamp)
-        verdict, signal = announce(run, decision, settings, place, now_ms, self.limits.signal_ttl_s)
+        verdict, signal = announce(run, decision, settings, place, self.limits.signal_ttl_s)
         if verdict is not None:
             outcome.verdicts.append((verdict, record.timestamp))
         if signal is not None:
@@ -198,6 +201,7 @@ class PartitionRuns:
 
     def _store(self, outcome: Outcome, touched: dict[tuple[str, str | None], Run]) -> None:
         """Encode every touched run once, and free those that are due."""
+        outcome.touched += touched
         for key, run in touched.items():
             stored_key = run_key(*key)
             outcome.rows[stored_key] = encode_run(run)

@@ -16,6 +16,9 @@ from loopwarden.streams.settings import Settings, to_file_form
 
 _ID_BYTES = 16
 
+#: The last time that has four digits for its year: a record's timestamp may be anything.
+_LAST_MS = 253_402_300_799_000
+
 
 class Place(NamedTuple):
     """Where the event that caused a decision stands, and when it happened (``time`` as the producer said it,
@@ -35,9 +38,7 @@ class Announcement(NamedTuple):
     signal: Signal | None
 
 
-def announce(
-    run: Run, decision: Decision, settings: Settings, place: Place, now_ms: int, signal_ttl_s: int
-) -> Announcement:
+def announce(run: Run, decision: Decision, settings: Settings, place: Place, signal_ttl_s: int) -> Announcement:
     """Return the verdict and the signal that a decision makes, and note in the run that they are out.
 
     A kill may follow between two verdicts about the same loop; its signal then names the latest of them.
@@ -54,7 +55,7 @@ def announce(
     run.standing = standing
     published_offset = run.published[key][1]
     verdict_id = _verdict_id(run, decision, place.partition, published_offset)
-    return Announcement(verdict, _signal(run, decision, verdict_id, now_ms, signal_ttl_s))
+    return Announcement(verdict, _signal(run, decision, verdict_id, place.time_ms, signal_ttl_s))
 
 
 def _verdict(run: Run, decision: Decision, settings: Settings, place: Place) -> Verdict:
@@ -85,7 +86,8 @@ def _verdict(run: Run, decision: Decision, settings: Settings, place: Place) -> 
     )
 
 
-def _signal(run: Run, decision: Decision, verdict_id: str, now_ms: int, signal_ttl_s: int) -> Signal:
+def _signal(run: Run, decision: Decision, verdict_id: str, issued_ms: int, signal_ttl_s: int) -> Signal:
+    # Issued at the time of the record that caused it, not of this computation, so that a repeated signal is the same.
     action: SignalAction = "kill" if run.standing == Standing.KILLED else "block"
     return Signal(
         signal_id=_identify(verdict_id, action),
@@ -97,8 +99,8 @@ def _signal(run: Run, decision: Decision, verdict_id: str, now_ms: int, signal_t
         runner_id=run.runner_id,
         reason=decision.detector,
         message=decision.message,
-        issued_at=rfc3339(now_ms),
-        expires_at=rfc3339(now_ms + signal_ttl_s * 1000),
+        issued_at=rfc3339(issued_ms),
+        expires_at=rfc3339(issued_ms + signal_ttl_s * 1000),
     )
 
 
@@ -124,13 +126,14 @@ def _event_time_ms(place: Place) -> int:
         return place.time_ms
     try:
         moment = datetime.fromisoformat(place.time)
-    except ValueError:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
         return place.time_ms
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
 
 
 def rfc3339(time_ms: int) -> str:
-    """Return a time, milliseconds since the epoch, as RFC 3339 in UTC."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return a time, milliseconds since the epoch, as RFC 3339 in UTC; what no calendar has, as the nearest it has."""
+    within = min(max(time_ms, 0), _LAST_MS)
+    return datetime.fromtimestamp(within / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

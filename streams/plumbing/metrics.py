@@ -51,6 +51,11 @@ class Metrics:
             "Results dropped because no call fits and they name no arguments.",
             registry=registry,
         )
+        self.incomparable_results = Counter(
+            "loopwarden_incomparable_results",
+            "Results that say neither progress nor the lack of it: our own vetoes, and those without content.",
+            registry=registry,
+        )
         self.calls_after_kill = Counter(
             "loopwarden_calls_after_kill",
             "Tool calls by runs that a kill signal was sent for.",
@@ -130,6 +135,7 @@ class Metrics:
         self.duplicate_events.inc(counts.duplicate_events)
         self.duplicate_results.inc(counts.duplicate_results)
         self.orphan_results.inc(counts.orphan_results)
+        self.incomparable_results.inc(counts.incomparable_results)
         self.calls_after_kill.inc(counts.calls_after_kill)
         self.guards_armed.inc(counts.guards_armed)
 
