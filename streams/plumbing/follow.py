@@ -12,6 +12,10 @@ from loopwarden.streams.kafka_settings import KafkaSettings
 #: How long one request for records may wait, in milliseconds.
 _POLL_MS = 500
 
+#: How long a broker may wait before it answers that a partition has no records, in milliseconds; while it does, records
+#: of other partitions are not asked for.
+_FETCH_WAIT_MS = 50
+
 
 class MissingTopic(Exception):
     """The topic is not there."""
@@ -23,7 +27,11 @@ async def follow(
     """Yield the records of a topic as they come, an empty list while none do; ``since_ms`` is milliseconds since the
     epoch. Raises KafkaConnectionError where no broker answers, MissingTopic where there is no such topic."""
     consumer = AIOKafkaConsumer(
-        **kafka.client_options(), enable_auto_commit=False, auto_offset_reset="earliest", group_id=None
+        **kafka.client_options(),
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        group_id=None,
+        fetch_max_wait_ms=_FETCH_WAIT_MS,
     )
     await consumer.start()
     try:

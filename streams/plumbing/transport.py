@@ -19,9 +19,26 @@ from loopwarden.streams.plumbing.logs import get_logger
 
 log = get_logger("loopwarden.transport")
 
+#: How long a broker may wait for records before it answers that there are none, in milliseconds.
+FETCH_WAIT_MS = 20
+
+
+class ChunkConsumerThread(driver.AIOKafkaConsumerThread):
+    """The thread that fetches, asking for new records more often than Faust does."""
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        # aiokafka asks a broker for one set of partitions at a time. While quiet ones are waited for (1.5 s, which
+        # Faust sets without an option), records of a busy one that was just read out are not asked for.
+        consumer._fetch_max_wait_ms = FETCH_WAIT_MS
+        return consumer
+
 
 class ChunkConsumer(driver.Consumer):
     """A consumer that delivers the records of ``app.chunked_topics`` in chunks."""
+
+    def _new_consumer_thread(self) -> ChunkConsumerThread:
+        return ChunkConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
