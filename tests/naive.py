@@ -146,6 +146,7 @@ class NaiveRun:
         self.calls: list[dict[str, Any]] = []
         self.left = 0
         self.seen: list[Any] = []
+        self.subject: Any = None  # what the latest decision is about, for publishing
 
     def fold(self, event: dict[str, Any]) -> dict[str, Any] | None:
         """Return the decision the event causes, in the form of the vectors, without ``at``."""
@@ -205,6 +206,7 @@ class NaiveRun:
         count = self.seen.count(self.seen[-1])
         if count < self.config["window"]:
             return None
+        self.subject = self.seen[-1]
         return said("critical", "compaction_loop_persisted", count, call["tool"])
 
     def decide(self, event: dict[str, Any]) -> dict[str, Any] | None:
@@ -226,7 +228,9 @@ class NaiveRun:
             or (tool == "process" and event.get("args_hash") is None and args.get("action") in ("poll", "log"))
             or bool(event.get("known_poll"))
         )
+        self.subject = (signature, results[0] if results else None)
         if unknown >= config["unknownToolThreshold"]:
+            self.subject = newest_first[0]["unknown"]
             return said("critical", "unknown_tool_repeat", unknown, tool)
         if streak >= config["globalCircuitBreakerThreshold"]:
             return said("critical", "global_circuit_breaker", streak, tool)
@@ -241,6 +245,7 @@ class NaiveRun:
             if streak >= config["criticalThreshold"]:
                 return said("critical", "generic_repeat", streak, tool)
             if repeats >= config["warningThreshold"]:
+                self.subject = signature
                 return said("warning", "generic_repeat", repeats, tool)
         return None
 
@@ -264,7 +269,35 @@ class NaiveRun:
             call["result"] == tail[index % 2]["result"] for index, call in enumerate(tail)
         )
         level = "critical" if stuck and count >= self.config["criticalThreshold"] else "warning"
+        self.subject = frozenset(expected)
         return said(level, "ping_pong", count, tool) | {"paired_tool_name": self.calls[-1]["tool"]}
+
+
+def published(block: dict[str, Any], events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The decisions about a run that are published, with ``at``."""
+    run, buckets, verdicts = NaiveRun(block), {}, []
+    for at, event in enumerate(events):
+        decision = run.fold(event)
+        if decision is None:
+            continue
+        key = (decision["detector"], decision["level"], run.subject)
+        bucket = decision["count"] // 10
+        if bucket > buckets.get(key, -1):
+            buckets[key] = bucket
+            verdicts.append({"at": at} | decision)
+    return verdicts
+
+
+def signalled(block: dict[str, Any], events: list[dict[str, Any]]) -> list[str]:
+    """The signals about a run under the default policy: block at the first critical decision, kill at the next."""
+    run, signals = NaiveRun(block), []
+    for event in events:
+        decision = run.fold(event)
+        if decision is None or decision["level"] != "critical" or "kill" in signals:
+            continue
+        aborted = decision["detector"] == "compaction_loop_persisted"
+        signals.append("kill" if signals or aborted else "block")
+    return signals
 
 
 def leading(items: list[Any], holds: Any) -> int:
