@@ -50,7 +50,7 @@ demo: $(STAMP) ## Watch a recorded fleet on an embedded broker (DEMO="--speed ma
 
 .PHONY: bench
 bench: $(STAMP) ## Measure the core and a worker beside a plain Faust agent
-	$(BIN)/python -m tests.bench $(BENCH)
+	$(BIN)/python tests/bench/run.py $(BENCH)
 
 .PHONY: recordings
 recordings: $(STAMP) ## Run the scripted fleet anew and record it for the demo
