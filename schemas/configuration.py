@@ -1,6 +1,6 @@
 """The configuration file of a worker: JSON5, with the blocks of an OpenClaw file and a few of our own.
 
-``tools.loopDetection`` and ``agents.list[]`` are read as OpenClaw does, and any other block of OpenClaw's is ignored, so
+``tools.loopDetection`` and ``agents.list[]`` are read as OpenClaw does, and other blocks of OpenClaw's are ignored, so
 that one file can serve both.
 """
 

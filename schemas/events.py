@@ -1,7 +1,8 @@
 """Events as producers send them, and how their bytes become typed values.
 
-Arguments, results and errors stay raw JSON here: most of what a producer sends is only ever fingerprinted,
-and building Python objects out of it first would cost more than everything else the core does.
+Arguments, results and errors stay raw JSON here, and unset where the producer left them out (which is not null): most
+of what a producer sends is only ever fingerprinted, and building Python objects of it first would cost more than all
+else that the core does.
 """
 
 from __future__ import annotations
@@ -15,9 +16,6 @@ Identifier = Annotated[str, msgspec.Meta(max_length=512)]
 
 #: A whole number that 64 bits hold, so that readers in any language can.
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-
-#: What a raw field holds that the producer left out, where leaving out differs from sending null.
-ABSENT = msgspec.Raw()
 
 
 class _Common(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -40,7 +38,7 @@ class _ToolEvent(_Common, kw_only=True, omit_defaults=True, gc=False):
 
     tool_name: Identifier
     tool_call_id: str | None = None
-    args: msgspec.Raw = ABSENT
+    args: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     args_hash: str | None = None
     parent_run_id: str | None = None
     sequence: Whole | None = None
@@ -69,9 +67,9 @@ class Usage(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 class ToolResult(_ToolEvent, tag="tool_result", kw_only=True, omit_defaults=True, gc=False):
     """A tool call has finished: with a result, with the hash of one made at the edge, or with an error."""
 
-    result: msgspec.Raw = ABSENT
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     result_hash: str | None = None
-    error: msgspec.Raw = ABSENT
+    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     unknown_tool: Identifier | None = None
     usage: Usage | None = None
 

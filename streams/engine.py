@@ -5,6 +5,7 @@ This one function is the product: live processing, replay, tests and benchmarks 
 
 from __future__ import annotations
 
+from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from loopwarden.schemas.events import Compaction, Event, RunEnded, RunStarted, ToolCall, ToolResult
@@ -21,8 +22,6 @@ from loopwarden.streams.tools import POLL_KINDS, CallKind
 
 #: How many event ids a run remembers: two for each call that its history holds, and never fewer than this.
 EVENT_IDS_MIN = 16
-
-_ABSENT = (b"", b"null")  # for a result, arguments and errors of null are as good as none
 
 
 class Counts:
@@ -128,7 +127,7 @@ class Engine:
         kind = CallKind.OTHER
         if event.args_hash is not None:
             signature, kind = self.signatures.of_hash(tool_name, event.args_hash)
-        elif bytes(event.args) not in _ABSENT:
+        elif _is_given(event.args):
             signature, kind = self.signatures.of_args(tool_name, event.args)
         call_id = short_id(event.tool_call_id) if event.tool_call_id else None
         if call_id in history.finished_ids:
@@ -163,14 +162,19 @@ class Engine:
             self.counts.guards_armed += 1
 
 
+def _is_given(value: Raw | UnsetType) -> bool:
+    """Return whether a result has these arguments, or this error: null is as good as none."""
+    return isinstance(value, Raw) and bytes(value) != b"null"
+
+
 def _outcome(event: ToolResult, kind: CallKind) -> tuple[bytes | None, str | None]:
     """Return the fingerprint of how a call ended, None where there is none, and the unavailable tool, if named."""
     named = event.unknown_tool.lower() if event.unknown_tool else None
     if event.result_hash is not None:
         return hashed_result(event.result_hash), named
-    if bytes(event.error) not in _ABSENT:
+    if isinstance(event.error, Raw) and _is_given(event.error):
         result, unavailable = failed_result(event.error)
         return result, unavailable or named
-    if not bytes(event.result):
+    if event.result is UNSET:
         return None, None  # a producer that sends no content: nothing to compare
     return successful_result(event.result, kind), named

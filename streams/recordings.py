@@ -62,7 +62,8 @@ def read_lines(file: str, on_progress: Callable[[int], None] = lambda _bytes: No
     try:
         with _open(file) as raw:
             is_packed = raw.peek(2)[:2] == b"\x1f\x8b" if hasattr(raw, "peek") else file.endswith(".gz")
-            source: IO[bytes] = gzip.open(raw) if is_packed else raw  # type: ignore[assignment]
+            # Closed with the file below it.
+            source: IO[bytes] = gzip.open(raw) if is_packed else raw  # type: ignore[assignment]  # noqa: SIM115
             told = 0
             for number, text in enumerate(_lines(source), start=1):
                 if number % 1000 == 0 and raw.seekable():

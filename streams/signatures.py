@@ -6,7 +6,7 @@ arguments need no parsing. What is remembered is bounded in number and in size, 
 
 from __future__ import annotations
 
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from loopwarden.streams.fingerprint import canonical, digest, parse
 from loopwarden.streams.tools import CallKind, kind_by_name, kind_of_call
@@ -39,12 +39,12 @@ class Signatures:
         self._tools: dict[str, _OfTool] = {}
         self._count = 0
 
-    def of_args(self, tool_name: str, args: Raw) -> tuple[bytes, CallKind]:
+    def of_args(self, tool_name: str, args: Raw | UnsetType) -> tuple[bytes, CallKind]:
         """Return signature and kind of a call by its arguments (absent ones equal null).
 
         Raises Unusable where the arguments cannot be fingerprinted.
         """
-        raw = bytes(args) or _NULL
+        raw = _NULL if args is UNSET else bytes(args)
         tool = self._tools.get(tool_name)
         if tool is None:
             tool = _OfTool(tool_name)

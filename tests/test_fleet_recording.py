@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from loopwarden.deploy.fleet.event_log import EventLog, LeakError
 from loopwarden.deploy.fleet.expectations import EXPECTATIONS, HEALTHY_PREFIX, Expectation
@@ -23,7 +24,7 @@ from loopwarden.deploy.fleet.scripts import Script, ScriptedAgent, use
 from loopwarden.deploy.fleet.toolbox import Outcome
 from loopwarden.deploy.fleet.tools import make_toolbox
 from loopwarden.deploy.fleet.workspace import Workspace
-from loopwarden.schemas.events import ABSENT, Compaction, Event, RunEnded, RunStarted, ToolCall, ToolResult
+from loopwarden.schemas.events import Compaction, Event, RunEnded, RunStarted, ToolCall, ToolResult
 from loopwarden.streams.fingerprint import canonical, parse
 from loopwarden.streams.outcomes import failed_result, successful_result
 from loopwarden.streams.tools import kind_of_call
@@ -123,8 +124,8 @@ def test_every_run_starts_once_ends_once_and_answers_each_call_after_it_was_made
                 call_ids.append(event.tool_call_id)
             elif isinstance(event, ToolResult):
                 call = open_calls.pop(event.tool_call_id)
-                assert (event.tool_name, bytes(event.args)) == (call.tool_name, bytes(call.args)), run_id
-                assert (bytes(event.result) == b"") != (bytes(event.error) == b""), run_id
+                assert (event.tool_name, raw(event.args)) == (call.tool_name, raw(call.args)), run_id
+                assert (event.result is UNSET) != (event.error is UNSET), run_id
 
         assert [type(event) for event in (run[0], run[-1])] == [RunStarted, RunEnded], run_id
         assert not any(isinstance(event, RunStarted | RunEnded) for event in run[1:-1]), run_id
@@ -157,6 +158,11 @@ def test_all_other_sessions_are_those_of_healthy_agents(events: list[Event]) -> 
     assert [session_id for session_id in others if not session_id.startswith(HEALTHY_PREFIX)] == []
 
 
+def raw(value: msgspec.Raw | msgspec.UnsetType) -> bytes:
+    assert isinstance(value, msgspec.Raw)
+    return bytes(value)
+
+
 def _shape(events: Iterable[Event]) -> list[tuple[object, ...]]:
     """Return what must be the same whenever a session is recorded: fingerprints instead of values."""
     shape: list[tuple[object, ...]] = []
@@ -164,11 +170,13 @@ def _shape(events: Iterable[Event]) -> list[tuple[object, ...]]:
         if not isinstance(event, ToolCall | ToolResult):
             shape.append((type(event).__name__, event.run_id))
             continue
-        args = parse(bytes(event.args))
+        args = parse(raw(event.args))
         outcome: object = None
-        if isinstance(event, ToolResult) and event.error != ABSENT:
+        if isinstance(event, ToolResult) and isinstance(event.error, msgspec.Raw):
             outcome = failed_result(event.error)
-        elif isinstance(event, ToolResult) and args.get("action") != "start":  # that one tells the process id
+        elif (
+            isinstance(event, ToolResult) and isinstance(event.result, msgspec.Raw) and args.get("action") != "start"
+        ):  # that one tells the process id
             outcome = successful_result(event.result, kind_of_call(event.tool_name, args))
         shape.append((type(event).__name__, event.tool_name, event.tool_call_id, canonical(args), outcome))
     return shape
