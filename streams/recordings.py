@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -61,7 +62,7 @@ def read_lines(file: str, on_progress: Callable[[int], None] = lambda _bytes: No
     """
     try:
         with _open(file) as raw:
-            is_packed = raw.peek(2)[:2] == b"\x1f\x8b" if hasattr(raw, "peek") else file.endswith(".gz")
+            is_packed = raw.peek(2)[:2] == b"\x1f\x8b"
             # Closed with the file below it.
             source: IO[bytes] = gzip.open(raw) if is_packed else raw  # type: ignore[assignment]  # noqa: SIM115
             told = 0
@@ -76,8 +77,9 @@ def read_lines(file: str, on_progress: Callable[[int], None] = lambda _bytes: No
         raise UnreadableFile(f"{file}: {error}") from None
 
 
-def _open(file: str) -> IO[bytes]:
-    return sys.stdin.buffer if file == "-" else Path(file).open("rb")
+def _open(file: str) -> io.BufferedReader:
+    source = sys.stdin.buffer if file == "-" else Path(file).open("rb")
+    return source if isinstance(source, io.BufferedReader) else io.BufferedReader(source)  # type: ignore[arg-type]
 
 
 def _lines(source: IO[bytes]) -> Iterator[bytes]:

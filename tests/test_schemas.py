@@ -92,7 +92,7 @@ def test_every_topic_is_a_channel_with_messages_and_an_operation() -> None:
 
 
 def test_every_reference_in_the_asyncapi_document_leads_somewhere() -> None:
-    references = [found for found in _references(ASYNCAPI)]
+    references = _references(ASYNCAPI)
 
     assert references
     for reference in references:
