@@ -63,7 +63,8 @@ def demo(speed: float | None, keep: bool) -> None:
     Starts a broker in memory and a worker, plays the recording in, and shows verdicts and signals as they come. Nothing
     is left behind afterwards.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Asked to end, it ends as on Ctrl-C, in whatever it is just doing.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
     console = Console(highlight=False, soft_wrap=True)
     try:
         _Demo(console, speed, keep).run()
