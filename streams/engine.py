@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from loopwarden.schemas.events import Compaction, Event, RunEnded, RunStarted, ToolCall, ToolResult
+from loopwarden.schemas.events import Compaction, Event, RunEnded, ToolCall, ToolResult
 from loopwarden.streams.decisions import Decision
 from loopwarden.streams.detectors import CALL_DETECTORS, compaction_loop_persisted
 from loopwarden.streams.fingerprint import short_id
@@ -18,10 +18,7 @@ from loopwarden.streams.policy import Standing
 from loopwarden.streams.run import Run
 from loopwarden.streams.settings import Settings
 from loopwarden.streams.signatures import Signatures
-from loopwarden.streams.tools import POLL_KINDS, CallKind
-
-#: How many event ids a run remembers: two for each call that its history holds, and never fewer than this.
-EVENT_IDS_MIN = 16
+from loopwarden.streams.tools import OTHER, POLL_KINDS
 
 
 class Counts:
@@ -66,22 +63,22 @@ class Engine:
         """
         if offset <= run.last_offset:
             return None
-        event_key = None if event.event_id is None else short_id(event.event_id)
-        if event_key in run.event_ids:
-            self.counts.duplicate_events += 1
-            run.last_offset = offset
-            return None
+        event_key: int | None = None
+        if event.event_id is not None:
+            event_key = short_id(event.event_id)
+            if event_key in run.event_ids:
+                self.counts.duplicate_events += 1
+                run.last_offset = offset
+                return None
         decision: Decision | None = None
-        if isinstance(event, ToolCall):
+        if type(event) is ToolCall:
             decision = self._on_call(run, event, offset, settings)
-        elif isinstance(event, ToolResult):
+        elif type(event) is ToolResult:
             decision = self._on_result(run, event, offset, settings)
-        elif isinstance(event, Compaction):
+        elif type(event) is Compaction:
             self._on_compaction(run, event, offset, settings)
-        elif isinstance(event, RunStarted):
-            run.ended_ms = 0
-        elif isinstance(event, RunEnded):
-            run.ended_ms = time_ms
+        else:
+            run.ended_ms = time_ms if type(event) is RunEnded else 0
         run.last_offset = offset
         run.seen_ms = time_ms
         if event.agent_id is not None:
@@ -89,9 +86,10 @@ class Engine:
         if event.runner_id is not None:
             run.runner_id = event.runner_id
         if event_key is not None:
-            run.event_ids[event_key] = None
-            if len(run.event_ids) > max(EVENT_IDS_MIN, 2 * settings.history_size):
-                del run.event_ids[next(iter(run.event_ids))]
+            event_ids = run.event_ids
+            event_ids[event_key] = None
+            if len(event_ids) > settings.event_ids_max:
+                del event_ids[next(iter(event_ids))]
         return decision
 
     def _on_call(self, run: Run, event: ToolCall, offset: int, settings: Settings) -> Decision | None:
@@ -124,7 +122,7 @@ class Engine:
         tool_name = event.tool_name
         history = run.history
         signature: bytes | None = None
-        kind = CallKind.OTHER
+        kind = OTHER
         if event.args_hash is not None:
             signature, kind = self.signatures.of_hash(tool_name, event.args_hash)
         elif _is_given(event.args):
@@ -137,7 +135,7 @@ class Engine:
         if call is None and signature is None:
             self.counts.orphan_results += 1
             return None
-        result, unavailable = _outcome(event, kind if call is None else CallKind(call.kind))
+        result, unavailable = _outcome(event, kind if call is None else call.kind)
         if result is None:
             self.counts.incomparable_results += 1
             return None
@@ -167,7 +165,7 @@ def _is_given(value: Raw | UnsetType) -> bool:
     return isinstance(value, Raw) and bytes(value) != b"null"
 
 
-def _outcome(event: ToolResult, kind: CallKind) -> tuple[bytes | None, str | None]:
+def _outcome(event: ToolResult, kind: int) -> tuple[bytes | None, str | None]:
     """Return the fingerprint of how a call ended, None where there is none, and the unavailable tool, if named."""
     named = event.unknown_tool.lower() if event.unknown_tool else None
     if event.result_hash is not None:

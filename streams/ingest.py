@@ -6,8 +6,8 @@ The way of a good record is one call of a decoder. Only what that refuses is loo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -28,6 +28,19 @@ _CLOUD_EVENT_FIELDS = {
 }
 
 
+class Record(Protocol):
+    """What is needed of a Kafka record; ``timestamp`` is in milliseconds since the epoch."""
+
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+
+
 class Refusal(NamedTuple):
     """Why a record cannot be used; ``reason`` is None for an unknown type of event, which is no fault of anybody's."""
 
@@ -39,6 +52,7 @@ class Refusal(NamedTuple):
 _OUT_OF_RANGE = ("Expected `int` >=", "Expected `int` <=")
 
 _decode = msgspec.json.Decoder(Event).decode
+_decode_lines = msgspec.json.Decoder(Event).decode_lines
 
 
 class _Typed(msgspec.Struct):
@@ -69,6 +83,30 @@ def read_event(value: bytes | None, headers: Headers = (), bytes_max: int = EVEN
     if not event.session_id:
         return Refusal("no_session", "session_id is missing or empty")
     return event
+
+
+def read_events(records: Sequence[Record], bytes_max: int = EVENT_BYTES_MAX) -> list[Event | Refusal]:
+    """Return for each record its event, or why there is none.
+
+    A batch whose values are single lines of JSON is decoded in one call. Anything else in it (a value over several
+    lines, one that is empty or too large, one that is refused) has each record looked at by itself.
+    """
+    values = [record.value for record in records]
+    try:
+        lines = b"\n".join(values)  # type: ignore[arg-type] # a tombstone among them is a TypeError
+        sizes = [len(value) for value in values if value]
+        if len(sizes) != len(values) or max(sizes) > bytes_max or lines.count(b"\n") != len(values) - 1:
+            raise ValueError
+        if not lines.isascii():
+            lines.decode()
+        events: list[Event | Refusal] = list(_decode_lines(lines))
+    except (TypeError, ValueError, msgspec.DecodeError, RecursionError):
+        return [read_event(record.value, record.headers, bytes_max) for record in records]
+    for at, record in enumerate(records):
+        event = events[at]
+        if record.headers or not event.session_id:  # type: ignore[union-attr]
+            events[at] = read_event(record.value, record.headers, bytes_max)
+    return events
 
 
 def _fill_from_headers(event: Event, headers: Headers) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Raw
 
+from loopwarden.streams import tools
 from loopwarden.streams.fingerprint import canonical, digest, parse, parse_text
-from loopwarden.streams.tools import CallKind
 
 # First byte of what is digested, so that results of different sorts are never equal.
 _HASHED, _ERROR, _TEXT, _VALUE, _PARTS = b"h", b"e", b"t", b"v", b"p"
@@ -74,7 +74,7 @@ def unavailable_tool(error_text: str) -> str | None:
     return (found[1] or found[2]).rstrip(".").lower() or None
 
 
-def successful_result(result: Raw, kind: CallKind) -> bytes | None:
+def successful_result(result: Raw, kind: int) -> bytes | None:
     """Return the fingerprint of a result; None for our own veto, which is neither progress nor the lack of it.
 
     Raises Unusable where the result cannot be fingerprinted.
@@ -103,11 +103,11 @@ def _text_of(content: Any) -> str:
     return "\n".join(texts).strip()
 
 
-def _telling_parts(value: dict[str, Any], details: dict[str, Any] | None, text: str, kind: CallKind) -> list[Any]:
+def _telling_parts(value: dict[str, Any], details: dict[str, Any] | None, text: str, kind: int) -> list[Any]:
     """Return what of a structured result is compared (the table of cases in the detection rules)."""
     facts = (details or {}).get
     status = facts("status")
-    if kind == CallKind.EXEC:
+    if kind == tools.EXEC:
         if status == "running":
             return ["running", facts("tail")]
         if status in ("completed", "failed"):
@@ -124,12 +124,12 @@ def _telling_parts(value: dict[str, Any], details: dict[str, Any] | None, text: 
                 facts("command"),
                 facts("warningText"),
             ]
-    elif kind == CallKind.PROCESS_POLL:
+    elif kind == tools.PROCESS_POLL:
         return ["poll", text, status, facts("exitCode"), facts("exitSignal"), facts("aggregated")]
-    elif kind == CallKind.PROCESS_LOG:
+    elif kind == tools.PROCESS_LOG:
         counts = [facts(name) for name in ("totalLines", "totalChars", "truncated", "exitCode", "exitSignal")]
         return ["log", text, status, *counts]
-    elif kind == CallKind.OUTBOUND_MESSAGE:
+    elif kind == tools.OUTBOUND_MESSAGE:
         return ["sent", _without_volatile(details)]
     return ["all", value.get("details"), text]
 

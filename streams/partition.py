@@ -6,10 +6,8 @@ and the benchmark differ only in where records come from and where the outcome g
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Protocol
 
 from loopwarden.schemas.events import Event
 from loopwarden.schemas.signals import Signal
@@ -18,9 +16,9 @@ from loopwarden.streams.decisions import Decision
 from loopwarden.streams.engine import Engine
 from loopwarden.streams.expiry import Expiry
 from loopwarden.streams.fingerprint import Unusable
-from loopwarden.streams.ingest import EVENT_BYTES_MAX, Headers, Refusal, read_event
+from loopwarden.streams.ingest import EVENT_BYTES_MAX, Record, Refusal, read_events
 from loopwarden.streams.run import Run
-from loopwarden.streams.settings import SettingsBook
+from loopwarden.streams.settings import Settings, SettingsBook
 from loopwarden.streams.state import (
     UnreadableState,
     decode_run,
@@ -33,19 +31,6 @@ from loopwarden.streams.verdicts import Place, announce
 
 #: How many runs are freed with one batch, so that a batch's length has a bound.
 FREED_PER_BATCH_MAX = 1000
-
-
-class Record(Protocol):
-    """What is needed of a Kafka record; ``timestamp`` is in milliseconds since the epoch."""
-
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Headers: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def timestamp(self) -> int: ...
 
 
 class Limits:
@@ -93,7 +78,7 @@ class Outcome:
         self.caused: list[tuple[Decision, Run, int]] = []
         self.refused: list[tuple[int, Refusal]] = []
         self.rows: dict[bytes, bytes | None] = {}
-        self.events: Counter[type[Event]] = Counter()
+        self.events: dict[type[Event], int] = {}
         self.armed: list[tuple[Run, int]] = []
         self.touched: list[tuple[str, str | None]] = []
         self.unknown_types = 0
@@ -139,44 +124,47 @@ class PartitionRuns:
         """Fold a batch of records, in the order of their offsets, into their runs."""
         outcome = Outcome()
         touched: dict[tuple[str, str | None], Run] = {}
-        bytes_max = self.limits.event_bytes_max
-        for record in records:
-            event = read_event(record.value, record.headers, bytes_max)
+        counts: dict[type[Event], int] = {}
+        fold = self.engine.fold
+        agents, everybody = self.book.agents, self.book.everybody
+        for record, event in zip(records, read_events(records, self.limits.event_bytes_max), strict=True):
+            offset, time_ms = record.offset, record.timestamp
             if isinstance(event, Refusal):
-                self._refuse(outcome, record.offset, event)
+                self._refuse(outcome, offset, event)
                 continue
-            if record.timestamp > self.watermark_ms:
+            if time_ms > self.watermark_ms:
                 # A producer's clock that is ahead must not make everybody else's runs idle.
-                self.watermark_ms = max(self.watermark_ms, min(record.timestamp, now_ms))
+                self.watermark_ms = max(self.watermark_ms, min(time_ms, now_ms))
             key = (event.session_id or "", event.run_id)
             run = touched.get(key)
             if run is None:
                 run = touched[key] = self._take(key, outcome)
-            self._fold_one(outcome, run, event, record)
+            settings = agents.get(event.agent_id or run.agent_id or "", everybody)
+            guard = run.guard
+            try:
+                decision = fold(run, event, offset, time_ms, settings)
+            except Unusable as fault:
+                self._refuse(outcome, offset, Refusal(fault.reason, fault.detail))
+                continue
+            kind = type(event)
+            counts[kind] = counts.get(kind, 0) + 1
+            if run.guard is not guard and run.guard is not None:
+                outcome.armed.append((run, run.guard.remaining))
+            if decision is not None:
+                self._announce(
+                    outcome, run, decision, settings, Place(self.topic, self.partition, offset, event.time, time_ms)
+                )
+        outcome.events = counts
         self._store(outcome, touched)
         return outcome
 
-    def _fold_one(self, outcome: Outcome, run: Run, event: Event, record: Record) -> None:
-        settings = self.book.for_agent(event.agent_id or run.agent_id)
-        guard = run.guard
-        offset = record.offset
-        try:
-            decision = self.engine.fold(run, event, offset, record.timestamp, settings)
-        except Unusable as fault:
-            self._refuse(outcome, offset, Refusal(fault.reason, fault.detail))
-            return
-        outcome.events[type(event)] += 1
-        if run.guard is not guard and run.guard is not None:
-            outcome.armed.append((run, run.guard.remaining))
-        if decision is None:
-            return
-        outcome.caused.append((decision, run, offset))
-        place = Place(self.topic, self.partition, offset, event.time, record.timestamp)
+    def _announce(self, outcome: Outcome, run: Run, decision: Decision, settings: Settings, place: Place) -> None:
+        outcome.caused.append((decision, run, place.offset))
         verdict, signal = announce(run, decision, settings, place, self.limits.signal_ttl_s)
         if verdict is not None:
-            outcome.verdicts.append((verdict, record.timestamp))
+            outcome.verdicts.append((verdict, place.time_ms))
         if signal is not None:
-            outcome.signals.append((signal, record.timestamp))
+            outcome.signals.append((signal, place.time_ms))
 
     @staticmethod
     def _refuse(outcome: Outcome, offset: int, refusal: Refusal) -> None:

@@ -64,7 +64,7 @@ def read_lines(file: str, on_progress: Callable[[int], None] = lambda _bytes: No
         with _open(file) as raw:
             is_packed = raw.peek(2)[:2] == b"\x1f\x8b"
             # Closed with the file below it.
-            source: IO[bytes] = gzip.open(raw) if is_packed else raw  # type: ignore[assignment]  # noqa: SIM115
+            source: IO[bytes] = gzip.GzipFile(fileobj=raw) if is_packed else raw  # type: ignore[assignment]
             told = 0
             for number, text in enumerate(_lines(source), start=1):
                 if number % 1000 == 0 and raw.seekable():
@@ -78,7 +78,7 @@ def read_lines(file: str, on_progress: Callable[[int], None] = lambda _bytes: No
 
 
 def _open(file: str) -> io.BufferedReader:
-    source = sys.stdin.buffer if file == "-" else Path(file).open("rb")
+    source = sys.stdin.buffer if file == "-" else Path(file).open("rb")  # noqa: SIM115 - closed by read_lines
     return source if isinstance(source, io.BufferedReader) else io.BufferedReader(source)  # type: ignore[arg-type]
 
 

@@ -17,6 +17,8 @@ from loopwarden.streams.policy import OnCritical
 #: Longest history that is taken, in calls; a run's state grows with it.
 HISTORY_SIZE_MAX = 10_000
 
+_EVENT_IDS_MIN = 16
+
 _DEFAULT_LAYER = "default"
 _GLOBAL_LAYER = "tools.loopDetection"
 
@@ -73,6 +75,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     layers: dict[str, str] = {}
     #: The smallest threshold: below it, no detector can have anything to say.
     lowest_threshold: int = 10
+    #: How many event ids a run remembers: two for each call that its history holds, and never fewer than 16.
+    event_ids_max: int = 60
 
 
 class SettingsBook:
@@ -198,6 +202,7 @@ def _put_in_order(stack: _Stack, warnings: list[ConfigWarning]) -> Settings:
         on_critical=values[_ON_CRITICAL],
         layers=layers,
         lowest_threshold=min(values["warningThreshold"], values["unknownToolThreshold"]),
+        event_ids_max=max(_EVENT_IDS_MIN, 2 * values["historySize"]),
         **numbers,
         **switches,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import UNSET, Raw, UnsetType
 
 from loopwarden.streams.fingerprint import canonical, digest, parse
-from loopwarden.streams.tools import CallKind, kind_by_name, kind_of_call
+from loopwarden.streams.tools import kind_by_name, kind_of_call
 
 #: How many signatures are remembered, and the longest arguments, in bytes, that are.
 REMEMBERED_MAX = 8192
@@ -27,7 +27,7 @@ class _OfTool:
 
     def __init__(self, tool_name: str) -> None:
         self.prefix = b"%b%b\0" % (_BY_VALUE, tool_name.encode())
-        self.remembered: dict[bytes, tuple[bytes, CallKind]] = {}
+        self.remembered: dict[bytes, tuple[bytes, int]] = {}
 
 
 class Signatures:
@@ -39,7 +39,7 @@ class Signatures:
         self._tools: dict[str, _OfTool] = {}
         self._count = 0
 
-    def of_args(self, tool_name: str, args: Raw | UnsetType) -> tuple[bytes, CallKind]:
+    def of_args(self, tool_name: str, args: Raw | UnsetType) -> tuple[bytes, int]:
         """Return signature and kind of a call by its arguments (absent ones equal null).
 
         Raises Unusable where the arguments cannot be fingerprinted.
@@ -58,7 +58,7 @@ class Signatures:
             self._remember(tool_name, tool, raw, made)
         return made
 
-    def _remember(self, tool_name: str, tool: _OfTool, raw: bytes, made: tuple[bytes, CallKind]) -> None:
+    def _remember(self, tool_name: str, tool: _OfTool, raw: bytes, made: tuple[bytes, int]) -> None:
         if self._count >= REMEMBERED_MAX:
             self._tools.clear()
             tool.remembered.clear()
@@ -67,7 +67,7 @@ class Signatures:
         tool.remembered[raw] = made
         self._tools[tool_name] = tool
 
-    def of_hash(self, tool_name: str, args_hash: str) -> tuple[bytes, CallKind]:
+    def of_hash(self, tool_name: str, args_hash: str) -> tuple[bytes, int]:
         """Return signature and kind of a call whose arguments the producer hashed."""
         text = b"%b%b\0%b" % (_BY_HASH, tool_name.encode(), args_hash.encode())
         return digest(text), kind_by_name(tool_name)

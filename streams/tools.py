@@ -6,30 +6,25 @@ with it; a result often comes without the arguments.
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
-
-class CallKind(IntEnum):
-    """What a call does, as far as comparing its results is concerned."""
-
-    OTHER = 0
-    EXEC = 1
-    PROCESS_POLL = 2
-    PROCESS_LOG = 3
-    OUTBOUND_MESSAGE = 4
-    COMMAND_STATUS = 5
-
+#: What a call does, as far as comparing its results is concerned. Plain integers: they are compared for every event.
+OTHER: Final = 0
+EXEC: Final = 1
+PROCESS_POLL: Final = 2
+PROCESS_LOG: Final = 3
+OUTBOUND_MESSAGE: Final = 4
+COMMAND_STATUS: Final = 5
 
 #: Kinds of calls that only ask how something stands.
-POLL_KINDS = frozenset({CallKind.PROCESS_POLL, CallKind.PROCESS_LOG, CallKind.COMMAND_STATUS})
+POLL_KINDS = frozenset({PROCESS_POLL, PROCESS_LOG, COMMAND_STATUS})
 
 _KIND_BY_TOOL = {
-    "exec": CallKind.EXEC,
-    "command_status": CallKind.COMMAND_STATUS,
-    "sessions_send": CallKind.OUTBOUND_MESSAGE,
+    "exec": EXEC,
+    "command_status": COMMAND_STATUS,
+    "sessions_send": OUTBOUND_MESSAGE,
 }
-_PROCESS_ACTIONS = {"poll": CallKind.PROCESS_POLL, "log": CallKind.PROCESS_LOG}
+_PROCESS_ACTIONS = {"poll": PROCESS_POLL, "log": PROCESS_LOG}
 _SENDING_ACTIONS = frozenset(
     {
         "send",
@@ -61,27 +56,27 @@ _CHAT_PROVIDERS = frozenset(
 )
 
 
-def kind_by_name(tool_name: str) -> CallKind:
+def kind_by_name(tool_name: str) -> int:
     """Return what a call of this tool is when its arguments are not known."""
-    return _KIND_BY_TOOL.get(tool_name, CallKind.OTHER)
+    return _KIND_BY_TOOL.get(tool_name, OTHER)
 
 
-def kind_of_call(tool_name: str, args: Any) -> CallKind:
+def kind_of_call(tool_name: str, args: Any) -> int:
     """Return what a call of this tool with these arguments is."""
     kind = _KIND_BY_TOOL.get(tool_name)
     if kind is not None:
         return kind
     if not isinstance(args, dict):
-        return CallKind.OTHER
+        return OTHER
     if tool_name == "process":
         action = args.get("action")
-        return _PROCESS_ACTIONS.get(action, CallKind.OTHER) if isinstance(action, str) else CallKind.OTHER
+        return _PROCESS_ACTIONS.get(action, OTHER) if isinstance(action, str) else OTHER
     if tool_name == "message":
         action = args.get("action")
         sends = isinstance(action, str) and action in _SENDING_ACTIONS
-        return CallKind.OUTBOUND_MESSAGE if sends else CallKind.OTHER
+        return OUTBOUND_MESSAGE if sends else OTHER
     if tool_name in _CHAT_PROVIDERS:
         recipient = args.get("to")
         sends = isinstance(recipient, str) and bool(recipient.strip())
-        return CallKind.OUTBOUND_MESSAGE if sends else CallKind.OTHER
-    return CallKind.OTHER
+        return OUTBOUND_MESSAGE if sends else OTHER
+    return OTHER

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopwarden.schemas.events import RunStarted, ToolCall
+from loopwarden.schemas.events import Event, RunStarted, ToolCall
 from loopwarden.streams.engine import Engine
 from loopwarden.streams.fingerprint import DEPTH_MAX, Unusable
-from loopwarden.streams.ingest import Refusal, read_event
+from loopwarden.streams.ingest import Refusal, read_event, read_events
 from loopwarden.streams.run import Run
 from loopwarden.streams.settings import Settings, resolve
 
@@ -112,3 +115,39 @@ def test_the_type_may_come_from_a_header() -> None:
 def test_no_bytes_whatever_raise(value: bytes) -> None:
     read_event(value)
     read_event(b'{"type":"tool_call","session_id":"s","tool_name":"t","args":' + value + b"}")
+
+
+class Record(NamedTuple):
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    offset: int = 0
+    timestamp: int = 0
+
+
+ODD = [
+    None,
+    b"",
+    b"bad",
+    b"\n",
+    CALL % b"1\n",
+    b"{}\n{}",
+    CALL % b"[1,\n2]",
+    b'{"type":"run_started"}',
+    CALL % b'"\xff"',
+]
+RECORDS = st.builds(
+    Record,
+    st.one_of(st.sampled_from(ODD), st.integers(0, 9).map(lambda number: CALL % str(number).encode())),
+    st.sampled_from([(), (("ce_subject", b"run"),)]),
+)
+
+
+def comparable(events: list[Event | Refusal]) -> list[bytes]:
+    return [repr(event).encode() if isinstance(event, Refusal) else msgspec.json.encode(event) for event in events]
+
+
+@given(st.lists(RECORDS, max_size=8))
+def test_a_batch_is_read_as_its_records_are_one_by_one(records: list[Record]) -> None:
+    one_by_one = [read_event(record.value, record.headers) for record in records]
+
+    assert comparable(read_events(records)) == comparable(one_by_one)
