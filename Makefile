@@ -52,6 +52,10 @@ demo: $(STAMP) ## Watch a recorded fleet on an embedded broker (DEMO="--speed ma
 bench: $(STAMP) ## Measure the core and a worker beside a plain Faust agent
 	$(BIN)/python tests/bench/run.py $(BENCH)
 
+.PHONY: kafka
+kafka: $(STAMP) ## Run Apache Kafka on loopback until Ctrl-C (KAFKA="--nodes 3" for a cluster; needs Java 17 and Maven)
+	$(BIN)/python -m loopwarden.deploy.kafka $(KAFKA)
+
 .PHONY: recordings
 recordings: $(STAMP) ## Run the scripted fleet anew and record it for the demo
 	$(BIN)/python -m loopwarden.deploy.fleet --output deploy/demo/fleet.jsonl.gz

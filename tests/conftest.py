@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,16 +14,38 @@ from broker_tools import Stream
 
 from loopwarden.deploy.demo.stack import WorkerProcess, make_topics
 from loopwarden.deploy.embedded import EmbeddedBroker
+from loopwarden.deploy.kafka import KafkaCluster, KafkaUnavailable
 from loopwarden.schemas.configuration import TopicsConfig
 
 PARTITIONS = 4
 
 
 @pytest.fixture(scope="session")
-def bootstrap() -> Iterator[str]:
-    """The address of a broker that all tests share; what a test makes there bears names of its own."""
+def kafka() -> Iterator[str]:
+    """The address of an Apache Kafka broker; where Java or Maven are missing, its tests are skipped with the reason.
+
+    ``LOOPWARDEN_REQUIRE_KAFKA`` makes that a failure.
+    """
+    try:
+        with KafkaCluster() as cluster:
+            yield cluster.bootstrap
+    except KafkaUnavailable as error:
+        if os.environ.get("LOOPWARDEN_REQUIRE_KAFKA"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[str]:
+    """The address of the embedded broker."""
     with EmbeddedBroker() as broker:
         yield broker.bootstrap
+
+
+@pytest.fixture(scope="session", params=["embedded", "kafka"])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The address of each broker in turn; what a test makes there bears names of its own."""
+    return str(request.getfixturevalue(request.param))
 
 
 @pytest.fixture
