@@ -89,7 +89,7 @@ def test_tail_shows_what_was_said_for_people_and_for_scripts(stream: Stream, sta
     options = ["--bootstrap", stream.bootstrap, "--prefix", stream.topics.prefix, "--from-beginning", "--limit", "1"]
 
     assert "compaction_loop_persisted      3  s r" in run("tail", *options).stdout
-    assert "kill  s r  compaction_loop_persisted" in run("tail", "signals", *options).stdout
+    assert "kill     compaction_loop_persisted     >>  s r" in run("tail", "signals", *options).stdout
     assert "not_json" in run("tail", "dead-letters", *options).stdout
     assert "compaction   s r" in run("tail", "events", *options).stdout
     assert json.loads(run("tail", "--json", *options).stdout)["detector"] == "compaction_loop_persisted"

@@ -25,7 +25,7 @@ from loopwarden.schemas.configuration import TopicsConfig
 from loopwarden.schemas.signals import Signal
 from loopwarden.schemas.topics import topic_names
 from loopwarden.schemas.verdicts import Verdict
-from loopwarden.streams.cli.tail import readable
+from loopwarden.streams.cli.tail import print_line, readable
 from loopwarden.streams.kafka_settings import KafkaSettings
 from loopwarden.streams.plumbing.follow import follow
 
@@ -144,7 +144,7 @@ class _Demo:
         async for records in batches:
             for record in records:
                 if on_record(record):
-                    self.console.print(readable(what, record))
+                    print_line(self.console, readable(what, record))
 
     def _on_verdict(self, record: Any) -> bool:
         verdict = _decode_verdict(record.value)

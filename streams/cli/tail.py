@@ -82,14 +82,14 @@ async def _follow(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False)
     left = limit
     async for records in follow(kafka, topic, from_beginning=from_beginning, since_ms=since_ms):
         for record in records:
             if as_json:
                 sys.stdout.write(json_line(what, record) + "\n")
             else:
-                console.print(readable(what, record))
+                print_line(console, readable(what, record))
             if left is not None:
                 left -= 1
                 if left == 0:
@@ -121,7 +121,7 @@ def readable(what: str, record: Any) -> Text:
     except (msgspec.DecodeError, RecursionError):
         size = len(record.value or b"")
         return line.append(f"{size} bytes that are no JSON object, at offset {record.offset}", style="red")
-    where = f"{fields.get('session_id', '?')} {fields.get('run_id') or ''}"
+    where = _where(fields)
     if what == "verdicts":
         level = str(fields.get("level"))
         line.append(f"{level:<9}", style=_STYLES.get(level, ""))
@@ -129,10 +129,24 @@ def readable(what: str, record: Any) -> Text:
         return line.append(str(fields.get("message")), style="dim")
     if what == "signals":
         action = str(fields.get("action"))
-        line.append(f"{action:<6}", style=_STYLES.get(action, ""))
-        line.append(f"{where}  {fields.get('reason')}  ")
+        line.append(f"{action:<9}", style=_STYLES.get(action, ""))
+        line.append(f"{fields.get('reason')!s:<27}   >>  {where}  ")
         return line.append(str(fields.get("message")), style="dim")
     return line.append(f"{fields.get('type')!s:<12} {where}  {fields.get('tool_name') or ''}")
+
+
+def _where(fields: dict[str, Any]) -> str:
+    """Return session and run; a run's id often begins with the session's, which is then said once."""
+    session, run = str(fields.get("session_id", "?")), str(fields.get("run_id") or "")
+    return run if run.startswith(session) else f"{session} {run}".strip()
+
+
+def print_line(console: Console, line: Text) -> None:
+    """Print a line: cut to the width of a terminal, whole into anything else."""
+    if console.is_terminal:
+        console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+    else:
+        console.print(line, soft_wrap=True)
 
 
 def _dead_letter(record: Any) -> dict[str, Any]:

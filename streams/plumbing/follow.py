@@ -42,7 +42,8 @@ async def follow(
         await _seek(consumer, partitions, from_beginning, since_ms)
         while True:
             fetched = await consumer.getmany(timeout_ms=_POLL_MS)
-            records = [record for held in fetched.values() for record in held]
+            # Where a broker does not know the offset of a time, reading begins earlier than asked for.
+            records = [record for held in fetched.values() for record in held if record.timestamp >= (since_ms or 0)]
             yield sorted(records, key=lambda record: record.timestamp)
     finally:
         await consumer.stop()
