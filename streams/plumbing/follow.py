@@ -8,6 +8,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from loopwarden.streams.kafka_settings import KafkaSettings
+from loopwarden.streams.plumbing.topics import admin_client
 
 #: How long one request for records may wait, in milliseconds.
 _POLL_MS = 500
@@ -33,11 +34,9 @@ async def follow(
         group_id=None,
         fetch_max_wait_ms=_FETCH_WAIT_MS,
     )
+    partitions = await _partitions_of(kafka, topic)
     await consumer.start()
     try:
-        if topic not in await consumer.topics():
-            raise MissingTopic(topic)
-        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
         consumer.assign(partitions)
         await _seek(consumer, partitions, from_beginning, since_ms)
         while True:
@@ -47,6 +46,14 @@ async def follow(
             yield sorted(records, key=lambda record: record.timestamp)
     finally:
         await consumer.stop()
+
+
+async def _partitions_of(kafka: KafkaSettings, topic: str) -> list[TopicPartition]:
+    async with admin_client(kafka) as admin:
+        if topic not in await admin.list_topics():
+            raise MissingTopic(topic)
+        (described,) = await admin.describe_topics([topic])
+    return [TopicPartition(topic, entry["partition"]) for entry in described["partitions"]]
 
 
 async def _seek(

@@ -178,10 +178,11 @@ class ChunkConsumer(driver.Consumer):
         """
         await super().perform_seek()
         events = [tp for tp in self.assignment() if tp.topic in self.chunked_topics and not self._is_changelog_tp(tp)]
-        fresh = [tp for tp in events if not self._read_offset[tp]]
+        committed = {tp: self._read_offset[tp] for tp in events}
+        fresh = [tp for tp in events if not committed[tp]]
         earliest = await self.earliest_offsets(*fresh) if fresh else {}
         for tp in events:
-            self._ledgers[tp].restart(self._read_offset[tp] or earliest.get(tp) or 0)
+            self._ledgers[tp].restart(committed[tp] or earliest.get(tp) or 0)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Commit what is done before Faust forgets it; partitions whose queue was full no longer count as such."""
