@@ -23,6 +23,7 @@ from loopwarden.streams.state import (
     UnreadableState,
     decode_run,
     encode_run,
+    is_readable,
     parse_run_key,
     run_key,
     touched_at,
@@ -111,14 +112,24 @@ class PartitionRuns:
         """Return how many runs are held."""
         return len(self._expiry)
 
-    def restore(self, rows: Iterable[tuple[bytes, bytes]], now_ms: int) -> None:
-        """Take note of the runs that the table holds after recovery."""
+    def restore(self, rows: Iterable[tuple[bytes, bytes]], now_ms: int) -> list[bytes]:
+        """Take note of the runs that the table holds after recovery.
+
+        Returns the keys of rows that cannot be read, written by another version or damaged. Once these are removed
+        and the partition's events are read again from the beginning, their runs are as they were: every other run
+        skips the events that it has seen.
+        """
         touched = []
+        unreadable = []
         for key, row in rows:
+            if not is_readable(row):
+                unreadable.append(key)
+                continue
             seen_ms, ended = touched_at(row)
             touched.append((key, min(seen_ms, now_ms), ended))
         self._expiry.restore(touched)
         self.watermark_ms = max((entry[1] for entry in touched), default=0)
+        return unreadable
 
     def fold(self, records: Sequence[Record], now_ms: int) -> Outcome:
         """Fold a batch of records, in the order of their offsets, into their runs."""

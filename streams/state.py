@@ -65,6 +65,11 @@ def touched_at(row: bytes) -> tuple[int, bool]:
     return seen_ms, ended_ms > 0
 
 
+def is_readable(row: bytes) -> bool:
+    """Return whether a row is of the form that this code reads, by its header alone."""
+    return len(row) >= _HEADER.size and row[0] == STATE_VERSION
+
+
 def encode_run(run: Run) -> bytes:
     """Return the stored form of a run."""
     return _HEADER.pack(STATE_VERSION, run.seen_ms, run.ended_ms) + _encode(
@@ -86,7 +91,7 @@ def encode_run(run: Run) -> bytes:
 
 def decode_run(row: bytes) -> Run:
     """Return the run in a stored row; raises UnreadableState."""
-    if len(row) < _HEADER.size or row[0] != STATE_VERSION:
+    if not is_readable(row):
         raise UnreadableState(f"{len(row)} bytes of version {row[0] if row else 'none'}, this is {STATE_VERSION}")
     try:
         stored = _decode(memoryview(row)[_HEADER.size :])

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.partitioner import DefaultPartitioner
 
 from loopwarden.schemas.configuration import TopicsConfig
 from loopwarden.schemas.signals import Signal
 from loopwarden.schemas.topics import TopicNames, topic_names
 from loopwarden.schemas.verdicts import Verdict
 from loopwarden.streams.partition import Limits, PartitionRuns
-from loopwarden.streams.plumbing.table import END_MARK
 from loopwarden.streams.settings import SettingsBook
+from loopwarden.streams.state import parse_run_key
 
 #: How long anything may take that a test waits for, in seconds.
 DEADLINE_S = 60.0
@@ -56,6 +57,22 @@ class Stream:
                 for key, value in records
             ]
             return [Sent(done.partition, done.offset) for done in await asyncio.gather(*waiting)]
+        finally:
+            await producer.stop()
+
+    def write_rows(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Append rows to the changelog, each to the partition of its session, as no worker would."""
+        asyncio.run(self._write_rows(rows))
+
+    async def _write_rows(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap)
+        await producer.start()
+        try:
+            partitioner = DefaultPartitioner()
+            numbers = list(range(self.topics.partitions))
+            for key, row in rows:
+                partition = partitioner(parse_run_key(key)[0].encode(), numbers, numbers)
+                await producer.send_and_wait(self.names.runs_changelog, row, key=key, partition=partition)
         finally:
             await producer.stop()
 
@@ -112,7 +129,7 @@ def latest(records: list[Any]) -> dict[bytes, bytes]:
     for record in records:
         if record.value is None:
             rows.pop(record.key, None)
-        elif record.key != END_MARK:
+        else:
             rows[record.key] = record.value
     return rows
 

@@ -90,3 +90,20 @@ def test_workers_that_come_and_go_lose_and_repeat_nothing(stream: Stream, start_
     wait_until(lambda: third.metric("loopwarden_events_total") > 0, "the third worker has work")
 
     assert_as_undisturbed(stream, expect(stream, len(events), BOOK))
+
+
+def test_rows_that_cannot_be_read_are_rebuilt_from_the_events(stream: Stream, start_worker: StartWorker) -> None:
+    events = fleet(1)
+    half = len(events) // 2
+    first = start_worker()
+    stream.send(events[:half])
+    wait_until(lambda: folded([first]) == half, "the first half is folded")
+    assert first.stop() == 0
+    rows = stream.rows(lambda rows: len(rows) > 100)
+    odd = [b"", b"garbage", b"\xff" * 100]  # of no version, of none known, and of one that is still to come
+    stream.write_rows([(key, odd[at % len(odd)]) for at, key in enumerate(rows) if at % 5 == 0])
+    second = start_worker()
+    stream.send(events[half:])
+
+    assert_as_undisturbed(stream, expect(stream, len(events), BOOK))
+    assert second.metric("loopwarden_unreadable_rows_total") == len(range(0, len(rows), 5))

@@ -18,9 +18,6 @@ from loopwarden.streams.plumbing.producer import BatchProducer, Outgoing
 
 log = get_logger("loopwarden.table")
 
-#: Key of records that only mark the end of a changelog; no run has it, since run keys are JSON arrays.
-END_MARK = b"end"
-
 #: Chunks of the changelog that are held before they are applied; 1 has a meaning of its own in Faust's recovery.
 _RECOVERY_CHUNKS = 16
 
@@ -85,12 +82,6 @@ class RunTable(faust.Table):
         if held is not None and held is self._partitions.get(partition):
             held.apply(rows.items(), offset)
         # Otherwise the partition was lost meanwhile: rows of a few runs must not pass for all rows when it comes back.
-
-    async def mark_ends(self, partitions: Iterable[TP]) -> None:
-        """Append a mark to changelog partitions."""
-        for tp in partitions:
-            if tp.topic == self._changelog:
-                await self._producer.send(tp.topic, tp.partition, [Outgoing(END_MARK, None)])
 
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         """Apply chunks of changelog records, as recovery hands them over.

@@ -78,6 +78,7 @@ class ChunkConsumer(driver.Consumer):
         self.scheduler = ChunkScheduler(self.chunked_topics)
         self._ledgers: defaultdict[TP, Ledger] = defaultdict(Ledger)
         self._embedded: bool | None = None
+        self._anew: set[TP] = set()
 
     def _new_consumer_thread(self) -> LeasedThread:
         return LeasedThread(self, loop=self.loop, beacon=self.beacon)
@@ -178,11 +179,16 @@ class ChunkConsumer(driver.Consumer):
         """
         await super().perform_seek()
         events = [tp for tp in self.assignment() if tp.topic in self.chunked_topics and not self._is_changelog_tp(tp)]
-        committed = {tp: self._read_offset[tp] for tp in events}
+        committed = {tp: None if tp in self._anew else self._read_offset[tp] for tp in events}
+        self._anew.clear()
         fresh = [tp for tp in events if not committed[tp]]
         earliest = await self.earliest_offsets(*fresh) if fresh else {}
         for tp in events:
             self._ledgers[tp].restart(committed[tp] or earliest.get(tp) or 0)
+
+    def read_anew(self, tp: TP) -> None:
+        """Have a partition begin with its earliest record once recovery is through, whatever was committed."""
+        self._anew.add(tp)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Commit what is done before Faust forgets it; partitions whose queue was full no longer count as such."""

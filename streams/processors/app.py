@@ -62,10 +62,6 @@ class WatchApp(faust.App):
     def _new_transport(self) -> Any:
         return ChunkTransport(self.conf.broker_consumer, self)
 
-    async def before_highwaters(self, partitions: frozenset[TP]) -> None:
-        """Make the ends of changelog partitions known before recovery asks for them."""
-        await self.runs_table.mark_ends(partitions)
-
     def on_start_hook(self, hook: Hook) -> Hook:
         """Have a function called before anything connects."""
         self._start_hooks.append(hook)
@@ -131,8 +127,8 @@ def make_app(
     async def take_over() -> None:
         processor.forget()
         for tp in app.assignor.assigned_actives():
-            if tp.topic == topics.runs_changelog:
-                processor.runs_of(tp.partition)
+            if tp.topic == topics.runs_changelog and not await processor.take_over(tp.partition):
+                app.consumer.read_anew(TP(topics.events, tp.partition))
 
     @app.timer(_HOUSEKEEPING_S)
     async def housekeeping() -> None:

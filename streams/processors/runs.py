@@ -57,6 +57,25 @@ class RunsProcessor:
             self._partitions[partition] = runs
         return runs
 
+    async def take_over(self, partition: int) -> bool:
+        """Take over a recovered partition; return False where its events are to be read again from the beginning.
+
+        That is so where rows cannot be read (a newer or older version wrote them): they are removed, and their runs
+        rebuilt from the log of record, while all others skip what they have seen.
+        """
+        rows = self._table.rows_of(partition)
+        runs = PartitionRuns(self._topics.events, partition, self._book, self._limits, rows.get)
+        unreadable = runs.restore(rows.items(), _now_ms())
+        self._partitions[partition] = runs
+        if not unreadable:
+            return True
+        log.warning(
+            "stored runs cannot be read; rebuilding them from the events", partition=partition, runs=len(unreadable)
+        )
+        self._metrics.unreadable_rows.inc(len(unreadable))
+        await self._table.write(partition, dict.fromkeys(unreadable))
+        return False
+
     def forget(self, partition: int | None = None) -> None:
         """Drop what is held of a partition (or of all) beside the table, to be taken over from there again."""
         if partition is None:
