@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import json5
 import msgspec
 
-from loopwarden.schemas.configuration import ConfigurationFile
+from loopwarden.schemas.configuration import ConfigurationFile, WorkerConfig
+from loopwarden.streams.partition import Limits
 from loopwarden.streams.settings import AgentBlock, ConfigWarning, SettingsBook, resolve
 
 _BLOCK = "tools.loopDetection"
@@ -112,3 +113,14 @@ def _agent_blocks(agents: Mapping[str, Any], name: str, warnings: list[ConfigWar
         own = _object(_object(entry.get("tools"), f"{where}.tools", name).get("loopDetection"), where, name)
         blocks[agent_id] = AgentBlock(agent_id, own, f"{where}.{_BLOCK}")
     return list(blocks.values())
+
+
+def limits_of(config: WorkerConfig) -> Limits:
+    """Return the limits that a worker's configuration sets."""
+    return Limits(
+        idle_run_s=config.idle_run_seconds,
+        ended_run_grace_s=config.ended_run_grace_seconds,
+        event_bytes_max=config.max_event_bytes,
+        signal_ttl_s=config.signal_ttl_seconds,
+        live_runs_max=config.live_runs_max,
+    )

@@ -15,6 +15,7 @@ from broker_tools import Stream, at_least, wait_until
 from click.testing import CliRunner, Result
 from conftest import StartWorker
 
+from loopwarden.deploy.demo.player import read_recording
 from loopwarden.deploy.processes import free_port
 from loopwarden.streams.cli.main import main
 
@@ -116,6 +117,34 @@ def test_config_check_shows_values_layers_and_warnings(tmp_path: Path) -> None:
     assert told["agents"][0]["layers"]["enabled"] == "tools.loopDetection"
     assert run("config", "check", "--strict", str(file)).exit_code == 1
     assert run("config", "check", str(tmp_path / "none")).exit_code == 2
+
+
+def test_rebuild_says_what_is_not_as_the_events_have_it_and_puts_it_right(
+    stream: Stream, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    config = tmp_path / "on.json5"
+    config.write_text("{tools: {loopDetection: {enabled: true}}}")
+    recording = read_recording()[:6000]
+    worker = start_worker()
+    stream.send([(played.session_id, played.value) for played in recording])
+    wait_until(lambda: worker.metric("loopwarden_events_total") == len(recording), "all events are folded")
+    options = [*where(stream), "--config", str(config), "--json"]
+    running = run("rebuild", "--write", *options)
+    wait_until(lambda: run("rebuild", *options).exit_code == 0, "all is as it must be")
+    assert worker.stop() == 0
+    rows = stream.rows(lambda rows: len(rows) > 10)
+    stream.write_rows([(key, b"spoilt") for key in list(rows)[:7]])
+    wrong = run("rebuild", *options)
+    other = run("rebuild", *where(stream), "--json")
+    # The embedded broker lists a member for a while after it has left.
+    wait_until(lambda: run("rebuild", "--write", *options).exit_code == 0, "it is put right")
+
+    assert running.exit_code == 2
+    assert "are running" in running.stderr
+    assert (wrong.exit_code, json.loads(wrong.stdout)["different_rows"]) == (1, 7)
+    assert json.loads(other.stdout)["verdicts"] < json.loads(wrong.stdout)["verdicts"]
+    assert run("rebuild", *options).exit_code == 0
+    assert stream.rows(lambda found: found == rows) == rows
 
 
 def children_of(pid: int) -> list[int]:

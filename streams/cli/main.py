@@ -11,6 +11,7 @@ import click
 _COMMANDS = {
     "config": "loopwarden.streams.cli.config:config",
     "demo": "loopwarden.deploy.demo.command:demo",
+    "rebuild": "loopwarden.streams.cli.rebuild:rebuild",
     "replay": "loopwarden.streams.cli.replay:replay",
     "tail": "loopwarden.streams.cli.tail:tail",
     "topics": "loopwarden.streams.cli.topics:topics",

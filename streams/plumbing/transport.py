@@ -140,6 +140,14 @@ class ChunkConsumer(driver.Consumer):
         self._read_offset.pop(tp, None)
         return True
 
+    def on_buffer_full(self, tp: TP) -> None:
+        """Go on fetching chunks when their queue is nearly full: delivery waits for room in it, which is enough.
+
+        Faust stops fetching such partitions, and once it has stopped all of them, it sleeps for a second.
+        """
+        if tp.topic not in self.chunked_topics:
+            super().on_buffer_full(tp)
+
     def _is_confirmed(self) -> bool:
         """Return whether the group has confirmed the membership within a session's time."""
         unconfirmed_s = time.monotonic() - self._thread.confirmed_at_s
@@ -191,9 +199,8 @@ class ChunkConsumer(driver.Consumer):
         self._anew.add(tp)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Commit what is done before Faust forgets it; partitions whose queue was full no longer count as such."""
+        """Commit what is done before Faust forgets it."""
         await self.commit()
-        self._buffered_partitions.clear()
         await super().on_partitions_revoked(revoked)
         for tp in revoked:
             self._ledgers.pop(tp, None)

@@ -8,9 +8,8 @@ import faust
 
 from loopwarden.schemas.configuration import TopicsConfig, WorkerConfig
 from loopwarden.schemas.topics import topic_names
-from loopwarden.streams.configuration import Configuration
+from loopwarden.streams.configuration import Configuration, limits_of
 from loopwarden.streams.kafka_settings import KafkaSettings
-from loopwarden.streams.partition import Limits
 from loopwarden.streams.plumbing.logs import get_logger
 from loopwarden.streams.plumbing.metrics import Metrics
 from loopwarden.streams.plumbing.web import StatusServer
@@ -60,17 +59,6 @@ def _run(app: WatchApp) -> None:
         worker.execute_from_commandline()
     except SystemExit as done:
         sys.exit(done.code)
-
-
-def limits_of(config: WorkerConfig) -> Limits:
-    """Return the limits that a worker's configuration sets."""
-    return Limits(
-        idle_run_s=config.idle_run_seconds,
-        ended_run_grace_s=config.ended_run_grace_seconds,
-        event_bytes_max=config.max_event_bytes,
-        signal_ttl_s=config.signal_ttl_seconds,
-        live_runs_max=config.live_runs_max,
-    )
 
 
 def group_options(config: WorkerConfig) -> dict[str, object]:
