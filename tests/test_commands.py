@@ -136,13 +136,13 @@ def test_rebuild_says_what_is_not_as_the_events_have_it_and_puts_it_right(
     stream.write_rows([(key, b"spoilt") for key in list(rows)[:7]])
     wrong = run("rebuild", *options)
     other = run("rebuild", *where(stream), "--json")
-    # The embedded broker lists a member for a while after it has left.
-    wait_until(lambda: run("rebuild", "--write", *options).exit_code == 0, "it is put right")
+    mended = run("rebuild", "--write", "--force", *options)  # the embedded broker goes on listing who has left
 
     assert running.exit_code == 2
     assert "are running" in running.stderr
     assert (wrong.exit_code, json.loads(wrong.stdout)["different_rows"]) == (1, 7)
     assert json.loads(other.stdout)["verdicts"] < json.loads(wrong.stdout)["verdicts"]
+    assert mended.exit_code == 0
     assert run("rebuild", *options).exit_code == 0
     assert stream.rows(lambda found: found == rows) == rows
 

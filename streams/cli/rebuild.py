@@ -30,6 +30,7 @@ DIFFERENT = 1
 @click.option("--partition", "only", type=click.IntRange(min=0), multiple=True, help="Only this one; may be repeated.")
 @click.option("--from-offset", type=click.IntRange(min=0), help="Begin here instead of with the earliest event.")
 @click.option("--write", is_flag=True, help="Publish what is missing, store states as rebuilt; stop all workers first.")
+@click.option("--force", is_flag=True, help="Write even though the group still lists workers.")
 @click.option("--json", "as_json", is_flag=True, help="The numbers as one JSON object.")
 def rebuild(
     configuration: Configuration,
@@ -39,6 +40,7 @@ def rebuild(
     only: tuple[int, ...],
     from_offset: int | None,
     write: bool,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Recompute all states and verdicts from the events topic, and compare them with what is there.
@@ -52,8 +54,8 @@ def rebuild(
     names = topic_names(topics.prefix, group)
     work = Rebuild(kafka, names, configuration.book, limits_of(configuration.file.worker))
     try:
-        if write and asyncio.run(_members(kafka, group)):
-            fail(f"workers of the group {group} are running; stop them before --write")
+        if write and not force and asyncio.run(_members(kafka, group)):
+            fail(f"workers of the group {group} are running; stop them before --write (--force if they are not)")
         reports = asyncio.run(_rebuild(work, only or tuple(range(topics.partitions)), from_offset))
         if write:
             for report in reports:
