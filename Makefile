@@ -56,6 +56,10 @@ bench: $(STAMP) ## Measure the core and a worker beside a plain Faust agent
 kafka: $(STAMP) ## Run Apache Kafka on loopback until Ctrl-C (KAFKA="--nodes 3" for a cluster; needs Java 17 and Maven)
 	$(BIN)/python -m loopwarden.deploy.kafka $(KAFKA)
 
+.PHONY: chaos
+chaos: $(STAMP) ## Kill, freeze, restart and poison on Apache Kafka, and see that nothing is lost (CHAOS="--only frozen")
+	$(BIN)/python tests/chaos/run.py $(CHAOS)
+
 .PHONY: recordings
 recordings: $(STAMP) ## Run the scripted fleet anew and record it for the demo
 	$(BIN)/python -m loopwarden.deploy.fleet --output deploy/demo/fleet.jsonl.gz

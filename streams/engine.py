@@ -31,6 +31,7 @@ class Counts:
         "guards_armed",
         "incomparable_results",
         "orphan_results",
+        "redelivered_events",
     )
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class Counts:
         self.guards_armed = 0
         self.incomparable_results = 0
         self.orphan_results = 0
+        self.redelivered_events = 0
 
 
 class Engine:
@@ -62,6 +64,7 @@ class Engine:
         Unusable, with the run as it was, where arguments, result or error cannot be fingerprinted.
         """
         if offset <= run.last_offset:
+            self.counts.redelivered_events += 1
             return None
         event_key: int | None = None
         if event.event_id is not None:

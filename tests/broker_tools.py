@@ -36,8 +36,9 @@ class Sent(NamedTuple):
 class Stream:
     """The topics of one test."""
 
-    def __init__(self, bootstrap: str, topics: TopicsConfig, group: str) -> None:
+    def __init__(self, bootstrap: str, topics: TopicsConfig, group: str, *, idempotent: bool = False) -> None:
         self.bootstrap = bootstrap
+        self._idempotent = idempotent  # the embedded broker knows no such producers
         self.topics = topics
         self.group = group
         self.names: TopicNames = topic_names(topics.prefix, group)
@@ -47,7 +48,13 @@ class Stream:
         return asyncio.run(self._send(records, headers))
 
     async def _send(self, records: Sequence[tuple[str | None, bytes | None]], headers: Sequence[Any]) -> list[Sent]:
-        producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap, linger_ms=5, max_request_size=2_000_000)
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            linger_ms=5,
+            max_request_size=2_000_000,
+            acks="all",
+            enable_idempotence=self._idempotent,
+        )
         await producer.start()
         try:
             waiting = [

@@ -46,6 +46,11 @@ class Metrics:
             "Results dropped because their call had finished.",
             registry=registry,
         )
+        self.redelivered_events = Counter(
+            "loopwarden_redelivered_events",
+            "Events that came again after a crash or a rebalance, and were skipped.",
+            registry=registry,
+        )
         self.orphan_results = Counter(
             "loopwarden_orphan_results",
             "Results dropped because no call fits and they name no arguments.",
@@ -134,6 +139,7 @@ class Metrics:
         self.runs_freed.inc(outcome.freed)
         self.duplicate_events.inc(counts.duplicate_events)
         self.duplicate_results.inc(counts.duplicate_results)
+        self.redelivered_events.inc(counts.redelivered_events)
         self.orphan_results.inc(counts.orphan_results)
         self.incomparable_results.inc(counts.incomparable_results)
         self.calls_after_kill.inc(counts.calls_after_kill)
