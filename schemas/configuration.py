@@ -34,7 +34,7 @@ class WorkerConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True, f
     ended_run_grace_seconds: Positive = 300
     signal_ttl_seconds: Positive = 86_400
     max_event_bytes: Positive = 524_288
-    live_runs_max: Positive = 20_000
+    live_runs_max: Positive = 2_000
     session_timeout_seconds: Positive = 45
     status_host: str = "127.0.0.1"
     status_port: Port = 9464

@@ -45,7 +45,7 @@ class Limits:
         ended_run_grace_s: int = 300,
         event_bytes_max: int = EVENT_BYTES_MAX,
         signal_ttl_s: int = 86_400,
-        live_runs_max: int = 20_000,
+        live_runs_max: int = 2_000,
     ) -> None:
         self.idle_run_s = idle_run_s
         self.ended_run_grace_s = ended_run_grace_s
