@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import os
+from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from loopwarden.deploy.demo.player import read_recording
 
@@ -16,10 +21,20 @@ class BenchRecord(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+class _Named(msgspec.Struct, frozen=True):
+    session_id: str
+    run_id: str | None = None
+
+
 class Load(NamedTuple):
     """Events with their sessions, in the order in which they are sent."""
 
     events: list[tuple[str, bytes]]
+
+    @property
+    def runs(self) -> int:
+        """How many runs the events belong to."""
+        return len({msgspec.json.decode(value, type=_Named) for _session, value in self.events})
 
     @property
     def mean_bytes(self) -> float:
@@ -40,6 +55,21 @@ def make_load(events_min: int) -> Load:
             events.append((f"{played.session_id}-{copy}", value))
         copy += 1
     return Load(events)
+
+
+def mixed_load(events_min: int) -> Load:
+    """Return such a load with recorded sessions of real agents mixed in, where there are any beside the project."""
+    load = make_load(events_min)
+    folder = Path(os.environ.get("LOOPWARDEN_SHARED", str(Path(__file__).parents[3] / "shared"))) / "data" / "events"
+    real = [
+        (msgspec.json.decode(line, type=_Named).session_id, line.rstrip(b"\n"))
+        for file in sorted(folder.glob("*.jsonl.gz"))
+        for line in gzip.decompress(file.read_bytes()).splitlines()
+    ]
+    step = max(1, len(load.events) // (len(real) + 1))
+    for number, event in enumerate(real):
+        load.events.insert(number * (step + 1), event)
+    return load
 
 
 def as_records(load: Load) -> list[BenchRecord]:

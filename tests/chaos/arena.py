@@ -5,6 +5,7 @@ What must come out is what the pure core makes of the events topic, read back in
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from aiokafka import AIOKafkaProducer
 from broker_tools import Stream, expect, latest, wait_until
 from load import Load
 
@@ -31,6 +33,8 @@ PARTITIONS = 12
 
 #: How long the workers may need for what is left once a scenario is over, in seconds.
 DRAIN_DEADLINE_S = 300.0
+
+_TICK_S = 0.02
 
 _BOOK = resolve({"enabled": True}, {})[0]
 _decode = msgspec.json.Decoder(Verdict).decode
@@ -74,6 +78,7 @@ class Arena:
         self._config.write_text(json.dumps(content))
         self._feeder: threading.Thread | None = None
         self._stop_feeding = threading.Event()
+        self._feeder_failed: Exception | None = None
 
     # Workers
 
@@ -131,25 +136,41 @@ class Arena:
         self._feeder.start()
 
     def _feed(self, events: list[tuple[str, bytes]], per_second: int) -> None:
-        batch = max(1, per_second // 4)
-        for at in range(0, len(events), batch):
+        try:
+            asyncio.run(self._send_steadily(events, per_second))
+        except Exception as error:
+            self._feeder_failed = error
+
+    async def _send_steadily(self, events: list[tuple[str, bytes]], per_second: int) -> None:
+        """Send with one producer, which outlasts a broker's restart and repeats nothing."""
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.stream.bootstrap,
+            linger_ms=5,
+            acks="all",
+            enable_idempotence=True,
+            request_timeout_ms=int(DRAIN_DEADLINE_S * 1000),
+        )
+        await producer.start()
+        try:
             began_s = time.monotonic()
-            part: list[Any] = events[at : at + batch]
-            self.stream.send(part)
-            self.sent += len(part)
-            if self._stop_feeding.wait(max(0.0, 0.25 - (time.monotonic() - began_s))):
-                # The rest goes out at once: the scenario is over, its events are not.
-                rest: list[Any] = events[at + batch :]
-                for start in range(0, len(rest), 20_000):
-                    self.stream.send(rest[start : start + 20_000])
-                self.sent += len(rest)
-                return
+            waiting = []
+            for at, (session, value) in enumerate(events):
+                ahead_s = at / per_second - (time.monotonic() - began_s)
+                if ahead_s > _TICK_S and not self._stop_feeding.is_set():
+                    await asyncio.sleep(ahead_s)
+                waiting.append(await producer.send(self.stream.names.events, value, key=session.encode()))
+            await asyncio.gather(*waiting)
+            self.sent += len(events)
+        finally:
+            await producer.stop()
 
     def finish_feeding(self) -> None:
         """Send what is left as fast as it goes, and return when all of it is there."""
         self._stop_feeding.set()
         if self._feeder is not None:
             self._feeder.join()
+        if self._feeder_failed is not None:
+            raise self._feeder_failed
 
     def send_extra(self, records: list[tuple[str | None, bytes | None]] | list[tuple[str, bytes]]) -> None:
         """Send records beside the load."""

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from arena import Arena, Judgement
-from load import Load, make_load
+from load import Load, mixed_load
 from scenarios import SCENARIOS, Scenario
 
 from loopwarden.deploy.kafka import KafkaCluster
@@ -26,7 +26,7 @@ _COLUMNS = ("rounds", "events", "verdicts expected", "missing", "wrong", "duplic
 
 
 @click.command()
-@click.option("--events", default=200_000, show_default=True, help="Events of a scenario, besides its own.")
+@click.option("--events", default=220_000, show_default=True, help="Events of a scenario, besides its own.")
 @click.option("--rate", default=4_000, show_default=True, help="Events a second while faults strike; the rest follows.")
 @click.option("--rounds", type=int, help="Rounds of each scenario, in place of its own number.")
 @click.option("--only", metavar="TEXT", help="Only scenarios whose name has this in it.")
@@ -36,9 +36,8 @@ def main(events: int, rate: int, rounds: int | None, only: str | None, seed: int
     # That brokers are away now and then is what this is about.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
-    load = make_load(events)
-    runs = len({session for session, _value in load.events})
-    console.print(f"{os.cpu_count()} cores; {len(load.events):,} events of {runs:,} sessions a scenario, seed {seed}")
+    load = mixed_load(events)
+    console.print(f"{os.cpu_count()} cores; {len(load.events):,} events of {load.runs:,} runs a scenario, seed {seed}")
     table = Table(title="chaos on Apache Kafka", title_justify="left")
     table.add_column("what was done")
     for heading in _COLUMNS:
