@@ -26,7 +26,9 @@ class TopicsConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True, f
 class WorkerConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
     """The worker: its consumer group, how long runs are held, what it serves over HTTP, and its logs.
 
-    Times are in seconds, sizes in bytes. Port 0 takes any free port.
+    Times are in seconds, sizes in bytes. Port 0 takes any free port. With an ``instanceId`` (Kafka's group.instance.id,
+    one of its own for each worker) a worker that comes back in time gets its partitions without a rebalance of the
+    others.
     """
 
     group: str = "loopwarden"
@@ -36,6 +38,7 @@ class WorkerConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True, f
     max_event_bytes: Positive = 524_288
     live_runs_max: Positive = 2_000
     session_timeout_seconds: Positive = 45
+    instance_id: str | None = None
     status_host: str = "127.0.0.1"
     status_port: Port = 9464
     log_format: Literal["auto", "json", "text"] = "auto"

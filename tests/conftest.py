@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,11 @@ def start_worker(stream: Stream, tmp_path: Path) -> Iterator[StartWorker]:
     """A function that starts a worker on this test's topics; keyword arguments are blocks of its configuration."""
     workers: list[WorkerProcess] = []
 
-    def start(ready: bool = True, **blocks: Any) -> WorkerProcess:
+    def start(ready: bool = True, more: Sequence[str] = (), **blocks: Any) -> WorkerProcess:
         content = {"tools": {"loopDetection": {"enabled": True}}} | blocks
         config = tmp_path / f"worker-{len(workers)}.json5"
         config.write_text(json5.dumps(content))
-        worker = WorkerProcess(stream.bootstrap, stream.topics, config=config, group=stream.group)
+        worker = WorkerProcess(stream.bootstrap, stream.topics, config=config, group=stream.group, more=more)
         workers.append(worker)
         if ready:
             worker.start()

@@ -107,3 +107,20 @@ def test_rows_that_cannot_be_read_are_rebuilt_from_the_events(stream: Stream, st
 
     assert_as_undisturbed(stream, expect(stream, len(events), BOOK))
     assert second.metric("loopwarden_unreadable_rows_total") == len(range(0, len(rows), 5))
+
+
+@pytest.mark.parametrize("bootstrap", ["kafka"], indirect=True)  # the embedded broker knows no static members
+def test_a_worker_with_an_instance_id_takes_its_partitions_back_without_waiting_for_its_session(
+    stream: Stream, start_worker: StartWorker
+) -> None:
+    events = fleet(1)
+    half = len(events) // 2
+    session = ["--session-timeout", "120"]
+    first = start_worker(more=session, worker={"instanceId": "worker-1"})
+    stream.send(events[:half])
+    wait_until(lambda: folded([first]) > 0, "some of it is folded")
+    first.process.kill()
+    start_worker(more=session, worker={"instanceId": "worker-1"})  # which fails where it is not ready in half that time
+    stream.send(events[half:])
+
+    assert_as_undisturbed(stream, expect(stream, len(events), BOOK))

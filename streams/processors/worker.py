@@ -17,6 +17,9 @@ from loopwarden.streams.processors.app import WatchApp, make_app
 
 log = get_logger("loopwarden.worker")
 
+#: How long a request may take, in seconds; Faust wants it no shorter than the session timeout.
+_REQUEST_TIMEOUT_S = 90
+
 #: A member that is silent for this share of the session timeout still has time for another sign of life.
 _HEARTBEATS_PER_SESSION = 5
 
@@ -69,5 +72,7 @@ def group_options(config: WorkerConfig) -> dict[str, object]:
         "broker_session_timeout": float(session_s),
         "broker_heartbeat_interval": session_s / _HEARTBEATS_PER_SESSION,
         "broker_rebalance_timeout": float(max(10, session_s)),
+        "broker_request_timeout": float(max(_REQUEST_TIMEOUT_S, session_s)),
         "broker_commit_interval": 1.0,
+        "consumer_group_instance_id": config.instance_id,
     }
