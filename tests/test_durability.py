@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import Any
 
 import pytest
@@ -34,6 +35,11 @@ def fleet(copies: int) -> list[tuple[str, bytes]]:
 def folded(workers: list[WorkerProcess]) -> float:
     """How many events these workers have folded, redelivered ones included."""
     return sum(worker.metric("loopwarden_events_total") for worker in workers)
+
+
+def lags_shown(worker: WorkerProcess) -> list[str]:
+    """The partitions whose lag a worker shows."""
+    return re.findall(r'loopwarden_consumer_lag{partition="(\d+)"}', worker.get("/metrics") or "")
 
 
 def assert_as_undisturbed(stream: Stream, expected: Expected) -> None:
@@ -88,6 +94,10 @@ def test_workers_that_come_and_go_lose_and_repeat_nothing(stream: Stream, start_
     third = start_worker()
     stream.send(events[3 * quarter :])
     wait_until(lambda: third.metric("loopwarden_events_total") > 0, "the third worker has work")
+    wait_until(
+        lambda: sorted(lags_shown(second) + lags_shown(third)) == ["0", "1", "2", "3"],
+        "the lag of each partition is shown by the worker that holds it, and by no other",
+    )
 
     assert_as_undisturbed(stream, expect(stream, len(events), BOOK))
 

@@ -6,6 +6,7 @@ No label ever holds a run, a session or a call: with hundreds of thousands of ag
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -144,6 +145,13 @@ class Metrics:
         self.incomparable_results.inc(counts.incomparable_results)
         self.calls_after_kill.inc(counts.calls_after_kill)
         self.guards_armed.inc(counts.guards_armed)
+
+    def show_lags(self, lags: Mapping[int, int | None]) -> None:
+        """Show the lag of each partition that is held, and of no other; None where the partition's end is not known."""
+        self.consumer_lag.clear()
+        for partition, lag in lags.items():
+            if lag is not None:
+                self.consumer_lag.labels(partition).set(lag)
 
     def exposition(self) -> tuple[bytes, str]:
         """Return all metrics in Prometheus' text form, and its content type."""

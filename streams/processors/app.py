@@ -135,12 +135,9 @@ def make_app(
         if not app.is_ready:
             return
         metrics.runs_held.set(processor.runs_held())
-        for tp in app.consumer.assignment():
-            if tp.topic != topics.events:
-                continue
-            lag = app.consumer.lag(tp)
-            if lag is not None:
-                metrics.consumer_lag.labels(tp.partition).set(lag)
-            await processor.free_idle(tp.partition, caught_up=lag == 0)
+        lags = {tp.partition: app.consumer.lag(tp) for tp in app.consumer.assignment() if tp.topic == topics.events}
+        metrics.show_lags(lags)
+        for partition, lag in lags.items():
+            await processor.free_idle(partition, caught_up=lag == 0)
 
     return app
