@@ -106,30 +106,42 @@ class PartitionRuns:
         self.watermark_ms = 0
         self._load_row = load_row
         self._live: dict[tuple[str, str | None], Run] = {}
+        self._unreadable: set[bytes] = set()
         self._expiry = Expiry(self.limits.idle_run_s, self.limits.ended_run_grace_s)
 
     def __len__(self) -> int:
         """Return how many runs are held."""
         return len(self._expiry)
 
-    def restore(self, rows: Iterable[tuple[bytes, bytes]], now_ms: int) -> list[bytes]:
-        """Take note of the runs that the table holds after recovery.
+    def restore(self, rows: Iterable[tuple[bytes, bytes]], now_ms: int) -> int:
+        """Take note of the runs that the table holds after recovery; return how many rows cannot be read.
 
-        Returns the keys of rows that cannot be read, written by another version or damaged. Once these are removed
-        and the partition's events are read again from the beginning, their runs are as they were: every other run
-        skips the events that it has seen.
+        Where there are any (another version wrote them, or they are damaged), the partition's events are to be read
+        again from the beginning: such a run begins anew with its first event, and every other one skips the events
+        that it has seen. A row that cannot be read stays until it is written anew, so that a crash on the way repeats
+        this.
         """
         touched = []
-        unreadable = []
         for key, row in rows:
             if not is_readable(row):
-                unreadable.append(key)
+                self._unreadable.add(key)
                 continue
             seen_ms, ended = touched_at(row)
             touched.append((key, min(seen_ms, now_ms), ended))
         self._expiry.restore(touched)
         self.watermark_ms = max((entry[1] for entry in touched), default=0)
-        return unreadable
+        return len(self._unreadable)
+
+    @property
+    def has_unreadable(self) -> bool:
+        """Whether there are rows that cannot be read and have not been written anew."""
+        return bool(self._unreadable)
+
+    def give_up_unreadable(self) -> dict[bytes, None]:
+        """Forget the rows that still cannot be read once all events were, and return their tombstones."""
+        given_up = dict.fromkeys(self._unreadable)
+        self._unreadable.clear()
+        return given_up
 
     def fold(self, records: Sequence[Record], now_ms: int) -> Outcome:
         """Fold a batch of records, in the order of their offsets, into their runs."""
@@ -204,6 +216,7 @@ class PartitionRuns:
         for key, run in touched.items():
             stored_key = run_key(*key)
             outcome.rows[stored_key] = encode_run(run)
+            self._unreadable.discard(stored_key)
             self._expiry.touch(stored_key, self.watermark_ms, run.ended_ms > 0)
         freed = self.free_due(self.watermark_ms)
         outcome.rows.update(freed)

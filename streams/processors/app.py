@@ -127,7 +127,7 @@ def make_app(
     async def take_over() -> None:
         processor.forget()
         for tp in app.assignor.assigned_actives():
-            if tp.topic == topics.runs_changelog and not await processor.take_over(tp.partition):
+            if tp.topic == topics.runs_changelog and not processor.take_over(tp.partition):
                 app.consumer.read_anew(TP(topics.events, tp.partition))
 
     @app.timer(_HOUSEKEEPING_S)

@@ -53,28 +53,18 @@ class RunsProcessor:
         if runs is None:
             rows = self._table.rows_of(partition)
             runs = PartitionRuns(self._topics.events, partition, self._book, self._limits, rows.get)
-            runs.restore(rows.items(), _now_ms())
+            unreadable = runs.restore(rows.items(), _now_ms())
+            if unreadable:
+                log.warning(
+                    "stored runs cannot be read; rebuilding them from the events", partition=partition, runs=unreadable
+                )
             self._partitions[partition] = runs
         return runs
 
-    async def take_over(self, partition: int) -> bool:
-        """Take over a recovered partition; return False where its events are to be read again from the beginning.
-
-        That is so where rows cannot be read (a newer or older version wrote them): they are removed, and their runs
-        rebuilt from the log of record, while all others skip what they have seen.
-        """
-        rows = self._table.rows_of(partition)
-        runs = PartitionRuns(self._topics.events, partition, self._book, self._limits, rows.get)
-        unreadable = runs.restore(rows.items(), _now_ms())
-        self._partitions[partition] = runs
-        if not unreadable:
-            return True
-        log.warning(
-            "stored runs cannot be read; rebuilding them from the events", partition=partition, runs=len(unreadable)
-        )
-        self._metrics.unreadable_rows.inc(len(unreadable))
-        await self._table.write(partition, dict.fromkeys(unreadable))
-        return False
+    def take_over(self, partition: int) -> bool:
+        """Take over a recovered partition; return False where its events are to be read again from the beginning."""
+        self.forget(partition)
+        return not self.runs_of(partition).has_unreadable
 
     def forget(self, partition: int | None = None) -> None:
         """Drop what is held of a partition (or of all) beside the table, to be taken over from there again."""
@@ -135,6 +125,8 @@ class RunsProcessor:
                 # Nothing older is still to come, so the clock may stand in for the watermark.
                 runs.watermark_ms = max(runs.watermark_ms, _now_ms())
             freed = runs.free_due(runs.watermark_ms)
+            if caught_up:
+                freed |= runs.give_up_unreadable()
             if not freed:
                 return
             try:
