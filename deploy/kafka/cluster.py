@@ -40,7 +40,8 @@ class KafkaNode:
         self.folder.mkdir(parents=True)
         content = {"node.id": str(self.number), "log.dirs": str(self.folder / "data")} | dict(properties)
         self.properties.write_text("".join(f"{name}={value}\n" for name, value in content.items()))
-        command = [*self._command, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self.properties)]
+        command = [*self._command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}"]
+        command += ["--config", str(self.properties)]
         for user, password in scram_users.items():
             command += ["--add-scram", f"SCRAM-SHA-512=[name={user},password={password}]"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours

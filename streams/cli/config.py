@@ -1,4 +1,7 @@
-"""``loopwarden config``: look at a configuration before it is used."""
+"""``loopwarden config``: look at a configuration before it is used.
+
+A typo in a threshold is otherwise only noticed when a loop was missed.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from loopwarden.streams.cli.options import fail
 from loopwarden.streams.configuration import Configuration, ConfigurationError, load_configuration
+from loopwarden.streams.kafka_settings import KafkaSettingsError, check_properties
 from loopwarden.streams.settings import Settings, to_file_form
 
 #: Exit code of ``check --strict`` where there is something to warn of.
@@ -20,6 +25,9 @@ WARNED = 1
 
 #: How agents without settings of their own are named in what is printed.
 EVERYBODY = "every other agent"
+
+#: Width of lines that no terminal cuts, in characters.
+_UNCUT = 100_000
 
 
 @click.group()
@@ -34,13 +42,31 @@ def config() -> None:
 def check(file: Path, as_json: bool, strict: bool) -> None:
     """Print the settings in force for each agent, and which layer set them.
 
-    FILE is a configuration file of ours or of OpenClaw's (JSON5). What was replaced, raised, never reached or not
-    known is listed below, by the field's path. Exit code 0, or 2 where the file cannot be used.
+    FILE is a configuration file of ours or of OpenClaw's (JSON5: comments, trailing commas, names without quotes). Each
+    agent of agents.list is shown, then what all others get. Layers are 'default', 'tools.loopDetection' and the agent's
+    own 'agents.list[ID]'; a value that could not be used counts as the default, a threshold that was raised as set by
+    the layer that made it necessary.
+
+    Warnings follow, by the field's path: what was replaced or raised, thresholds that historySize never lets a detector
+    reach, unknown fields, agents that cannot be told apart.
+
+    \b
+    Exit code 0: usable, with warnings or without
+              1: usable with warnings, and --strict was given
+              2: not usable; standard error says where and why
+
+    \b
+    loopwarden config check ~/.openclaw/openclaw.json
+    loopwarden config check --strict loopwarden.json5 && loopwarden worker --config loopwarden.json5
+    loopwarden config check --json FILE | jq '.agents[] | {agent, historySize}'
     """
     try:
         configuration = load_configuration(file)
+        check_properties(configuration.file.kafka)
     except ConfigurationError as error:
         fail(str(error))
+    except KafkaSettingsError as error:
+        fail(f"{file}: kafka: {error}")
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(_report(configuration))).decode())
     else:
@@ -49,15 +75,16 @@ def check(file: Path, as_json: bool, strict: bool) -> None:
         sys.exit(WARNED)
 
 
-def _agents(configuration: Configuration) -> dict[str, Settings]:
-    return configuration.book.agents | {EVERYBODY: configuration.book.everybody}
+def _agents(configuration: Configuration) -> list[tuple[str, Settings]]:
+    """Return agents by the names they are shown under; an agent may bear any, also that of the last row."""
+    return [*configuration.book.agents.items(), (EVERYBODY, configuration.book.everybody)]
 
 
 def _report(configuration: Configuration) -> dict[str, Any]:
     return {
         "agents": [
             {"agent": agent} | to_file_form(settings) | {"layers": settings.layers}
-            for agent, settings in _agents(configuration).items()
+            for agent, settings in _agents(configuration)
         ],
         "warnings": [warning._asdict() for warning in configuration.warnings],
     }
@@ -65,20 +92,33 @@ def _report(configuration: Configuration) -> dict[str, Any]:
 
 def _print(configuration: Configuration) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    for agent, settings in _agents(configuration).items():
-        table = Table(title=agent, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for heading in ("setting", "value", "set by"):
-            table.add_column(heading)
-        values = to_file_form(settings)
-        for path, layer in sorted(settings.layers.items(), key=lambda item: list(values).index(item[0])):
-            plain = "dim" if layer == "default" else ""
-            table.add_row(path, _shown(path, values[path]), layer, style=plain)
-        console.print(table)
+    if not console.is_terminal:
+        console.width = _UNCUT  # soft_wrap does not keep rich from breaking a table's cells at 80 characters
+    for agent, settings in _agents(configuration):
+        console.print(_table(agent, settings))
         console.print()
     for warning in configuration.warnings:
-        console.print(f"[yellow]warning:[/] {warning}", markup=True)
+        console.print(_plain("warning: ", "yellow") + _plain(str(warning)))
     if not configuration.warnings:
         console.print("nothing to warn of")
+
+
+def _table(agent: str, settings: Settings) -> Table:
+    """Return an agent's settings in the order of the file form; what is not the default stands out."""
+    table = Table(title=_plain(agent, "bold"), title_justify="left", box=None, pad_edge=False)
+    for heading in ("setting", "value", "set by"):
+        table.add_column(heading)
+    for path, value in to_file_form(settings).items():
+        if path != "layers":
+            layer = settings.layers[path]
+            style = "dim" if layer == "default" else ""
+            table.add_row(path, _plain(_shown(path, value)), _plain(layer), style=style)
+    return table
+
+
+def _plain(text: str, style: str = "") -> Text:
+    """Return a text as it is: rich would take the ``[ID]`` in it for markup, and a lone surrogate cannot be printed."""
+    return Text(text.encode(errors="backslashreplace").decode(), style)
 
 
 def _shown(path: str, value: Any) -> str:

@@ -27,7 +27,18 @@ _KAFKA_OPTIONS = (
     ("--ssl-certificate-location", "ssl.certificate.location", "FILE", "Our certificate (PEM)."),
     ("--ssl-key-location", "ssl.key.location", "FILE", "Its key (PEM)."),
     ("--ssl-key-password", "ssl.key.password", "TEXT", "The key's password."),
+    (
+        "--ssl-endpoint-identification-algorithm",
+        "ssl.endpoint.identification.algorithm",
+        "NAME",
+        "https, or none to accept a certificate for any host.",
+    ),
+    ("--client-id", "client.id", "NAME", "What brokers call us in their logs.  [default: loopwarden]"),
 )
+
+
+#: Other ways to write an option; Kafka's own tools say --bootstrap-server.
+_SPELLINGS = {"--bootstrap": ("--bootstrap-server",)}
 
 
 def fail(message: str, code: int = UNUSABLE) -> NoReturn:
@@ -77,10 +88,11 @@ def kafka_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(configuration=configuration, kafka=kafka, **options)
 
     decorated: Callable[..., Any] = click.option(
-        "-X", "properties", multiple=True, metavar="NAME=VALUE", help="Any Kafka property, by its name."
+        "-X", "--property", "properties", multiple=True, metavar="NAME=VALUE", help="Any Kafka property, by its name."
     )(with_kafka)
     for option, name, metavar, text in reversed(_KAFKA_OPTIONS):
-        decorated = click.option(option, _parameter(name), metavar=metavar, help=text)(decorated)
+        spellings = (option, *_SPELLINGS.get(option, ()))
+        decorated = click.option(*spellings, _parameter(name), metavar=metavar, help=text)(decorated)
     return config_option(decorated)
 
 
