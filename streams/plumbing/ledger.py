@@ -14,7 +14,7 @@ from typing import Any
 class Ledger:
     """The chunks of one partition, as messages of Faust's, from delivery to commit."""
 
-    __slots__ = ("_delivered", "next_offset", "seek_due")
+    __slots__ = ("_delivered", "looked_at", "next_offset", "seek_due")
 
     def __init__(self) -> None:
         self._delivered: deque[Any] = deque()
@@ -22,6 +22,8 @@ class Ledger:
         self.next_offset: int | None = None
         #: Whether the client stands elsewhere than at ``next_offset`` and has to be sent there before it fetches.
         self.seek_due = False
+        #: The generation, and the offset from which on no record was found in it; None before anybody looked.
+        self.looked_at: tuple[int, int] | None = None
 
     def restart(self, offset: int) -> None:
         """Forget what was delivered, and go on at an offset; what is still being processed counts no more."""

@@ -11,30 +11,41 @@ from typing import Any
 
 from aiokafka.errors import IllegalStateError
 
+from loopwarden.streams.plumbing.ledger import Ledger
 from loopwarden.streams.plumbing.logs import get_logger
 
 log = get_logger("loopwarden.recovery")
 
 
-async def pass_over_empty_tail(consumer: Any, next_offsets: Mapping[Any, int | None]) -> None:
-    """Where the client stands at the end of a changelog and all that was delivered is applied, say so to recovery.
+async def pass_over_empty_tail(consumer: Any, ledgers: Mapping[Any, Ledger]) -> None:
+    """Where a changelog ends without records, say so to recovery; to be called when a fetch brought nothing.
 
     Faust waits for the record before the end; markers of transactions and compacted batches take up offsets without
-    there being one. To be called when a fetch brought nothing.
+    there being one. That the client stands behind the end is not enough to go by: Faust drops what it fetched when a
+    rebalance or a stop of the flow comes in between. So the client is sent back once, and only where it passes the same
+    place again without a record, in the same generation, is there none.
     """
     recovery = consumer.app.tables.recovery
     if not recovery.in_recovery:
         return
+    generation = consumer.app.consumer_generation_id
     for tp, last_offset in list(recovery.active_highwaters.items()):
         applied = recovery.active_offsets.get(tp)
-        if applied is None or last_offset is None or applied >= last_offset:
+        ledger = ledgers.get(tp)
+        if ledger is None or ledger.next_offset is None or applied is None or last_offset is None:
             continue
-        if (next_offsets.get(tp) or 0) > applied + 1:
-            continue  # delivered, but still in the queue
+        if applied >= last_offset or ledger.next_offset > applied + 1:
+            continue  # through with it, or still in the queue
         try:
             position = await consumer.position(tp)
         except IllegalStateError:
             return  # revoked meanwhile
-        if position is not None and position > last_offset:
-            log.info("the changelog ends without records", partition=tp.partition, offset=last_offset)
-            recovery.active_offsets[tp] = last_offset
+        if position is None or position <= last_offset or ledger.seek_due:
+            continue
+        place = (generation, ledger.next_offset)
+        if ledger.looked_at != place:
+            ledger.looked_at = place
+            ledger.seek_due = True
+            continue
+        log.info("the changelog ends without records", partition=tp.partition, offset=last_offset)
+        recovery.active_offsets[tp] = last_offset

@@ -118,7 +118,7 @@ class ChunkConsumer(driver.Consumer):
                 continue
             yield tp, message
         if idle:
-            await pass_over_empty_tail(self, {tp: ledger.next_offset for tp, ledger in self._ledgers.items()})
+            await pass_over_empty_tail(self, self._ledgers)
 
     def _deliver(self, tp: TP, message: ConsumerMessage) -> bool:
         """Note a chunk as delivered; return False where it is not to be, and then see to it that it comes again.
