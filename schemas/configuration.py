@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 
@@ -26,7 +27,8 @@ class TopicsConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True, f
 class WorkerConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
     """The worker: its consumer group, how long runs are held, what it serves over HTTP, and its logs.
 
-    Times are in seconds, sizes in bytes. Port 0 takes any free port. With an ``instanceId`` (Kafka's group.instance.id,
+    Times are in seconds, sizes in bytes. Port 0 takes any free port. ``brokerWaitSeconds`` is how long a worker that
+    finds no broker at its start tries again before it gives up. With an ``instanceId`` (Kafka's group.instance.id,
     one of its own for each worker) a worker that comes back in time gets its partitions without a rebalance of the
     others.
     """
@@ -39,6 +41,7 @@ class WorkerConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True, f
     live_runs_max: Positive = 2_000
     session_timeout_seconds: Positive = 45
     instance_id: str | None = None
+    broker_wait_seconds: NonNegative = 60
     status_host: str = "127.0.0.1"
     status_port: Port = 9464
     log_format: Literal["auto", "json", "text"] = "auto"

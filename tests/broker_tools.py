@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,8 +36,17 @@ class Sent(NamedTuple):
 class Stream:
     """The topics of one test."""
 
-    def __init__(self, bootstrap: str, topics: TopicsConfig, group: str, *, idempotent: bool = False) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topics: TopicsConfig,
+        group: str,
+        *,
+        idempotent: bool = False,
+        client_options: Mapping[str, Any] | None = None,
+    ) -> None:
         self.bootstrap = bootstrap
+        self._client = {"bootstrap_servers": bootstrap} | dict(client_options or {})
         self._idempotent = idempotent  # the embedded broker knows no such producers
         self.topics = topics
         self.group = group
@@ -49,7 +58,7 @@ class Stream:
 
     async def _send(self, records: Sequence[tuple[str | None, bytes | None]], headers: Sequence[Any]) -> list[Sent]:
         producer = AIOKafkaProducer(
-            bootstrap_servers=self.bootstrap,
+            **self._client,
             linger_ms=5,
             max_request_size=2_000_000,
             acks="all",
@@ -72,7 +81,7 @@ class Stream:
         asyncio.run(self._write_rows(rows))
 
     async def _write_rows(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap)
+        producer = AIOKafkaProducer(**self._client)
         await producer.start()
         try:
             partitioner = DefaultPartitioner()
@@ -89,7 +98,7 @@ class Stream:
 
     async def _read(self, topic: str, enough: Callable[[list[Any]], bool], deadline_s: float) -> list[Any]:
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap,
+            **self._client,
             auto_offset_reset="earliest",
             fetch_max_wait_ms=50,
             enable_auto_commit=False,

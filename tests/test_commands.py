@@ -62,7 +62,11 @@ def test_check_says_in_json_what_differs_and_how_to_mend_it(stream: Stream) -> N
 def test_a_worker_refuses_topics_that_are_not_as_they_must_be(stream: Stream) -> None:
     check = run("topics", "check", *where(stream, partitions=9))
     worker = subprocess.run(
-        [*COMMAND, "worker", *where(stream, partitions=9)], capture_output=True, text=True, timeout=30, check=False
+        [*COMMAND, "worker", "--status-port", "0", *where(stream, partitions=9)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
 
     assert worker.returncode == 2
@@ -71,7 +75,8 @@ def test_a_worker_refuses_topics_that_are_not_as_they_must_be(stream: Stream) ->
 
 def test_a_broker_that_does_not_answer_is_named() -> None:
     address = f"127.0.0.1:{free_port()}"
-    for command in (["topics", "check"], ["topics", "create"], ["tail"], ["worker"]):
+    worker = ["worker", "--broker-wait", "1", "--status-port", "0"]
+    for command in (["topics", "check"], ["topics", "create"], ["tail"], worker):
         done = subprocess.run(
             [*COMMAND, *command, "--bootstrap", address], capture_output=True, text=True, timeout=30, check=False
         )

@@ -12,6 +12,7 @@ import click
 
 from loopwarden.streams.configuration import Configuration, ConfigurationError, load_configuration
 from loopwarden.streams.kafka_settings import KafkaSettings, KafkaSettingsError, make_kafka_settings
+from loopwarden.streams.plumbing.reach import Refused, Unreachable
 
 #: Exit code of commands that were given what they cannot use, or find no broker.
 UNUSABLE = 2
@@ -101,8 +102,11 @@ def _parameter(name: str) -> str:
 
 
 def unreachable(kafka: KafkaSettings, error: Exception) -> str:
-    """Return what to say when no broker answers."""
+    """Return what to say when no broker answers, or none lets us in."""
+    if isinstance(error, Refused):
+        return f"the Kafka broker does not let us in over {kafka.security_protocol}: {error.args[0]}"
+    told = error.args[0] if isinstance(error, Unreachable) else error
     return (
-        f"no Kafka broker answers on {kafka.bootstrap_servers} ({error}); check --bootstrap, that the broker runs, and "
+        f"no Kafka broker answers on {kafka.bootstrap_servers} ({told}); check --bootstrap, that the broker runs, and "
         f"that it speaks {kafka.security_protocol}"
     )

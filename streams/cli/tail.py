@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 import msgspec
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 from rich.console import Console
 from rich.text import Text
 
@@ -67,6 +67,8 @@ def tail(
         pass
     except KafkaConnectionError as error:
         fail(unreachable(kafka, error))
+    except KafkaError as error:
+        fail(f"the broker refuses: {error}")
     except MissingTopic:
         fail(f"there is no topic {topic}; see --prefix, or make it with 'loopwarden topics create'")
     except BrokenPipeError:

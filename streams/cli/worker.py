@@ -14,7 +14,10 @@ from loopwarden.streams.cli.topics import topic_options
 from loopwarden.streams.configuration import Configuration
 from loopwarden.streams.kafka_settings import KafkaSettings
 from loopwarden.streams.plumbing.logs import configure_logs, get_logger
-from loopwarden.streams.plumbing.topics import check_topics, refusals
+from loopwarden.streams.plumbing.metrics import Metrics
+from loopwarden.streams.plumbing.reach import Unreachable, wait_for_broker
+from loopwarden.streams.plumbing.topics import TopicsReport, check_topics, refusals
+from loopwarden.streams.plumbing.web import StatusServer
 
 
 @click.command()
@@ -30,6 +33,12 @@ from loopwarden.streams.plumbing.topics import check_topics, refusals
     metavar="SECONDS",
     help="When the group takes a silent worker for dead.  [default: 45]",
 )
+@click.option(
+    "--broker-wait",
+    type=click.IntRange(min=0),
+    metavar="SECONDS",
+    help="For how long to try where no broker answers at the start.  [default: 60]",
+)
 def worker(
     configuration: Configuration,
     kafka: KafkaSettings,
@@ -40,6 +49,7 @@ def worker(
     log_format: str | None,
     log_level: str | None,
     session_timeout: int | None,
+    broker_wait: int | None,
 ) -> None:
     """Watch the events topic: find loops, publish verdicts, send signals.
 
@@ -53,6 +63,7 @@ def worker(
         "log_format": log_format,
         "log_level": log_level,
         "session_timeout_seconds": session_timeout,
+        "broker_wait_seconds": broker_wait,
         "group": group,
     }
     changes = {name: value for name, value in stated.items() if value is not None}
@@ -71,16 +82,34 @@ def worker(
 
 
 def _refuse_wrong_topics(kafka: KafkaSettings, topics: TopicsConfig, config: WorkerConfig) -> None:
-    """End here where a topic is missing or has another number of partitions."""
+    """End here where no broker answers in time, and where a topic is missing or has another number of partitions."""
     try:
-        report = asyncio.run(check_topics(kafka, topics, config.group))
+        report = asyncio.run(_look_at_topics(kafka, topics, config))
     except KafkaConnectionError as error:
         fail(unreachable(kafka, error))
     except KafkaError as error:
         fail(f"the broker does not tell of its topics: {error}")
+    except OSError as error:
+        fail(f"cannot serve metrics on {config.status_host}:{config.status_port}: {error.strerror or error}")
     wrong = refusals(report)
     if wrong:
         fail("topics are not as they must be\n" + "\n".join(str(difference) for difference in wrong), UNUSABLE)
+
+
+async def _look_at_topics(kafka: KafkaSettings, topics: TopicsConfig, config: WorkerConfig) -> TopicsReport:
+    """Wait for a broker and look at its topics; meanwhile this worker is alive, and not ready."""
+    log = get_logger("loopwarden.worker")
+
+    def say(error: Unreachable) -> None:
+        log.warning("waiting for a broker", reason=str(error.args[0]), wait_s=config.broker_wait_seconds)
+
+    status = StatusServer(config.status_host, config.status_port, Metrics(), lambda: "waiting for a broker")
+    await status.start()
+    try:
+        await wait_for_broker(kafka, config.broker_wait_seconds, say)
+        return await check_topics(kafka, topics, config.group)
+    finally:
+        await status.stop()
 
 
 def _run(configuration: Configuration, kafka: KafkaSettings, topics: TopicsConfig, config: WorkerConfig) -> None:

@@ -27,6 +27,7 @@ async def follow(
 ) -> AsyncIterator[list[Any]]:
     """Yield the records of a topic as they come, an empty list while none do; ``since_ms`` is milliseconds since the
     epoch. Raises KafkaConnectionError where no broker answers, MissingTopic where there is no such topic."""
+    partitions = await _partitions_of(kafka, topic)
     consumer = AIOKafkaConsumer(
         **kafka.client_options(),
         enable_auto_commit=False,
@@ -34,9 +35,8 @@ async def follow(
         group_id=None,
         fetch_max_wait_ms=_FETCH_WAIT_MS,
     )
-    partitions = await _partitions_of(kafka, topic)
-    await consumer.start()
     try:
+        await consumer.start()
         consumer.assign(partitions)
         await _seek(consumer, partitions, from_beginning, since_ms)
         while True:

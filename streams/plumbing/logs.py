@@ -11,6 +11,12 @@ from typing import Any, Literal
 
 import structlog
 
+#: Loggers that say the same again and again while there is no broker.
+_REPETITIVE = frozenset({"aiokafka", "faust", "mode"})
+_REPEAT_AFTER_S = 60.0
+_TEMPLATES_MAX = 1_000
+_TEMPLATE_CHARACTERS_MAX = 60
+
 LogFormat = Literal["auto", "json", "text"]
 
 
@@ -39,12 +45,34 @@ def configure_logs(log_format: LogFormat = "auto", level: str = "info") -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
+    handler.addFilter(NowAndThen())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     # Their info lines tell of every partition and every fetch; a worker's own say what matters.
     for chatty in ("aiokafka", "faust", "mode", "aiohttp.access", "asyncio"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+
+
+class NowAndThen(logging.Filter):
+    """Lets the same line of a library through once a minute: without a broker, clients write the same many a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed_at_s: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is to be written; lines are the same where they differ in their values only."""
+        if record.name.split(".")[0] not in _REPETITIVE:
+            return True
+        line = (record.name, str(record.msg)[:_TEMPLATE_CHARACTERS_MAX])
+        passed_at_s = self._passed_at_s.get(line)
+        if passed_at_s is not None and record.created - passed_at_s < _REPEAT_AFTER_S:
+            return False
+        if len(self._passed_at_s) >= _TEMPLATES_MAX:
+            self._passed_at_s.clear()
+        self._passed_at_s[line] = record.created
+        return True
 
 
 def get_logger(name: str) -> Any:

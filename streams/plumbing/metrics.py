@@ -6,7 +6,7 @@ No label ever holds a run, a session or a call: with hundreds of thousands of ag
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -24,9 +24,12 @@ class Metrics:
     """The worker's metrics, in a registry of their own so that several workers fit into one process of a test."""
 
     def __init__(self) -> None:
+        #: Called before metrics are shown, for those that change without an event, as ages do.
+        self.before_show: Callable[[], None] = lambda: None
         self.registry = CollectorRegistry()
         self._declare_events()
         self._declare_health()
+        self._declare_group()
         self._show_zeros()
 
     def _declare_events(self) -> None:
@@ -111,6 +114,33 @@ class Metrics:
             registry=registry,
         )
 
+    def _declare_group(self) -> None:
+        registry = self.registry
+        self.rebalances = Counter(
+            "loopwarden_rebalances", "Times the group assigned this worker its partitions.", registry=registry
+        )
+        self.recovery_remaining = Gauge(
+            "loopwarden_recovery_records_remaining",
+            "Records of the changelog still to be read before events are; no series where none are.",
+            ["partition"],
+            registry=registry,
+        )
+        self.recovery_seconds = Gauge(
+            "loopwarden_recovery_seconds",
+            "How long the last recovery took, from the assignment of partitions to their states being there.",
+            registry=registry,
+        )
+        self.commit_age = Gauge(
+            "loopwarden_last_commit_age_seconds",
+            "Time since offsets were last committed (since the start, before that); grows while there is no event.",
+            registry=registry,
+        )
+        self.heartbeat_age = Gauge(
+            "loopwarden_last_heartbeat_age_seconds",
+            "Time since the broker last confirmed that this worker is in the group.",
+            registry=registry,
+        )
+
     def _show_zeros(self) -> None:
         """Make series exist before their first count, so that a rate over them sees that first count."""
         for event_type in EVENT_TYPES:
@@ -153,6 +183,13 @@ class Metrics:
             if lag is not None:
                 self.consumer_lag.labels(partition).set(lag)
 
+    def show_recovery(self, remaining: Mapping[int, int]) -> None:
+        """Show how many records of the changelog each partition still waits for."""
+        self.recovery_remaining.clear()
+        for partition, records in remaining.items():
+            self.recovery_remaining.labels(partition).set(records)
+
     def exposition(self) -> tuple[bytes, str]:
         """Return all metrics in Prometheus' text form, and its content type."""
+        self.before_show()
         return generate_latest(self.registry), CONTENT_TYPE_LATEST

@@ -14,6 +14,7 @@ from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixe
 from loopwarden.schemas.configuration import TopicsConfig
 from loopwarden.schemas.topics import TopicSpec, all_topics
 from loopwarden.streams.kafka_settings import KafkaSettings
+from loopwarden.streams.plumbing.reach import reach
 
 #: How long new topics may take to be seen by all, in seconds.
 _VISIBLE_DEADLINE_S = 30.0
@@ -40,7 +41,8 @@ class TopicsReport(NamedTuple):
 
 @asynccontextmanager
 async def admin_client(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Connect; raises KafkaConnectionError where no broker answers."""
+    """Connect; raises Unreachable, which is a KafkaConnectionError, where no broker lets us in."""
+    await reach(kafka)  # aiokafka would not say why it cannot
     admin = AIOKafkaAdminClient(**kafka.client_options())
     try:
         await admin.start()

@@ -79,6 +79,8 @@ class ChunkConsumer(driver.Consumer):
         self._ledgers: defaultdict[TP, Ledger] = defaultdict(Ledger)
         self._embedded: bool | None = None
         self._anew: set[TP] = set()
+        #: Monotonic time of the last commit that succeeded, in seconds; 0 before the first.
+        self.committed_at_s = 0.0
 
     def _new_consumer_thread(self) -> LeasedThread:
         return LeasedThread(self, loop=self.loop, beacon=self.beacon)
@@ -148,9 +150,14 @@ class ChunkConsumer(driver.Consumer):
         if tp.topic not in self.chunked_topics:
             super().on_buffer_full(tp)
 
+    @property
+    def confirmed_at_s(self) -> float:
+        """Monotonic time when the group last confirmed the membership, in seconds; 0 before the first time."""
+        return self._thread.confirmed_at_s
+
     def _is_confirmed(self) -> bool:
         """Return whether the group has confirmed the membership within a session's time."""
-        unconfirmed_s = time.monotonic() - self._thread.confirmed_at_s
+        unconfirmed_s = time.monotonic() - self.confirmed_at_s
         return bool(unconfirmed_s < self.app.conf.broker_session_timeout)
 
     async def _seek_where_due(self) -> None:
@@ -219,6 +226,13 @@ class ChunkConsumer(driver.Consumer):
         self._acked_index[tp].clear()
         ledger = self._ledgers.get(tp)
         return None if ledger is None or self.app.crashed else ledger.take_committable()
+
+    async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:
+        """Commit, and note when."""
+        committed = bool(await super()._commit_offsets(offsets, start_new_transaction))
+        if committed:
+            self.committed_at_s = time.monotonic()
+        return committed
 
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
         """Return the partitions to commit; those of chunks too that Faust has forgotten on a revocation."""

@@ -1,4 +1,4 @@
-"""What the worker tells over HTTP: metrics, whether it lives, whether it is ready."""
+"""What the worker tells over HTTP: metrics, whether it lives, whether it is ready, and why it is not."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from loopwarden.streams.plumbing.metrics import Metrics
 class StatusServer:
     """Serves ``/metrics``, ``/health/live`` and ``/health/ready``. It answers from before the broker does."""
 
-    def __init__(self, host: str, port: int, metrics: Metrics, is_ready: Callable[[], bool]) -> None:
+    def __init__(self, host: str, port: int, metrics: Metrics, why_not_ready: Callable[[], str | None]) -> None:
         self.host = host
         self.port = port
         self._metrics = metrics
-        self._is_ready = is_ready
+        self._why_not_ready = why_not_ready
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -45,6 +45,7 @@ class StatusServer:
         return web.json_response({"status": "live"})
 
     async def _show_ready(self, _request: web.Request) -> web.Response:
-        if self._is_ready():
+        reason = self._why_not_ready()
+        if reason is None:
             return web.json_response({"status": "ready"})
-        return web.json_response({"status": "recovering or rebalancing"}, status=503)
+        return web.json_response({"status": reason}, status=503)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import faust
 from faust.types import TP
+from mode import Service
 
 from loopwarden.schemas.topics import RUNS_TABLE, TopicNames
 from loopwarden.streams.partition import Limits
@@ -17,6 +19,7 @@ from loopwarden.streams.plumbing.metrics import Metrics
 from loopwarden.streams.plumbing.producer import BatchProducer
 from loopwarden.streams.plumbing.table import RunTable
 from loopwarden.streams.plumbing.transport import ChunkTransport
+from loopwarden.streams.processors.health import WATCH_S, Health
 from loopwarden.streams.processors.runs import RunsProcessor
 from loopwarden.streams.settings import SettingsBook
 
@@ -29,6 +32,9 @@ _CHUNKS_WAITING_MAX = 8
 
 #: How often idle runs are looked for and gauges set, in seconds.
 _HOUSEKEEPING_S = 5.0
+
+#: Heartbeats that may be missing in a row before the worker counts as out of touch; one gets lost now and then.
+_HEARTBEATS_MISSED_MAX = 2
 
 
 class WatchApp(faust.App):
@@ -53,6 +59,7 @@ class WatchApp(faust.App):
         )
         self._start_hooks: list[Hook] = []
         self._stop_hooks: list[Hook] = []
+        self.health: Health | None = None
         self.batch_producer = BatchProducer(producer_options)
         self.runs_table = RunTable(
             self, name=RUNS_TABLE, partitions=partitions, producer=self.batch_producer, changelog=topics.runs_changelog
@@ -86,10 +93,41 @@ class WatchApp(faust.App):
         for hook in self._stop_hooks:
             await hook()
 
+    @Service.task
+    async def _watch_health(self) -> None:
+        """Watch from the start on; timers of Faust's begin only after the first recovery."""
+        while not self.should_stop:
+            if self.health is not None:
+                await self.health.watch()
+            await self.sleep(WATCH_S)
+
     @property
-    def is_ready(self) -> bool:
-        """Whether every partition assigned to this worker is recovered and being read."""
-        return bool(self.started and not self.should_stop and not self.rebalancing and self.tables.actives_ready)
+    def is_in_touch(self) -> bool:
+        """Whether the broker confirmed lately that this worker is in the group."""
+        out_of_touch_s = time.monotonic() - self.consumer.confirmed_at_s
+        return bool(out_of_touch_s < (_HEARTBEATS_MISSED_MAX + 1) * self.conf.broker_heartbeat_interval)
+
+    def why_not_ready(self) -> str | None:
+        """Return why not every partition assigned to this worker is recovered and being read, None where all are."""
+        if not self.started or self.should_stop:
+            return "starting or stopping"
+        if not self.is_in_touch:
+            return "out of touch with the broker"
+        if self.batch_producer.stalled_since_s is not None:
+            return "the broker does not take what is sent"
+        if self.rebalancing or not self.tables.actives_ready:
+            return "recovering or rebalancing"
+        return None
+
+    def records_to_recover(self) -> dict[int, int]:
+        """Return by partition how many records of the changelog recovery has still to read."""
+        recovery = self.tables.recovery
+        if not recovery.in_recovery:
+            return {}
+        # Ends are those of the last records, not the offsets after them; both are -1 where there is none.
+        ends = {tp.partition: (end, recovery.active_offsets.get(tp)) for tp, end in recovery.active_highwaters.items()}
+        left = {number: end - (-1 if at is None else at) for number, (end, at) in ends.items() if end is not None}
+        return {number: records for number, records in left.items() if records > 0}
 
 
 def make_app(
@@ -101,9 +139,14 @@ def make_app(
     metrics: Metrics,
     faust_options: dict[str, Any],
     producer_options: dict[str, Any],
+    reach: Callable[[], Awaitable[None]],
 ) -> WatchApp:
-    """Return an app that watches the events topic; ``faust_options`` hold id, broker, credentials and timeouts."""
+    """Return an app that watches the events topic; ``faust_options`` hold id, broker, credentials and timeouts.
+
+    ``reach`` asks whether a broker can be used, and raises Unreachable where none can.
+    """
     app = WatchApp(topics=topics, partitions=partitions, producer_options=producer_options, **faust_options)
+    app.health = health = Health(app, metrics, reach)
     processor = RunsProcessor(topics, app.runs_table, app.batch_producer, metrics, book, limits)
     events = app.topic(topics.events, schema=ChunkSchema(), partitions=partitions, internal=False)
 
@@ -129,10 +172,15 @@ def make_app(
         for tp in app.assignor.assigned_actives():
             if tp.topic == topics.runs_changelog and not processor.take_over(tp.partition):
                 app.consumer.read_anew(TP(topics.events, tp.partition))
+        health.on_recovered()
+
+    @app.on_partitions_assigned.connect
+    async def note_assignment(_app: Any, _assigned: Any, **_rest: Any) -> None:
+        health.on_assigned()
 
     @app.timer(_HOUSEKEEPING_S)
     async def housekeeping() -> None:
-        if not app.is_ready:
+        if app.why_not_ready() is not None:
             return
         metrics.runs_held.set(processor.runs_held())
         lags = {tp.partition: app.consumer.lag(tp) for tp in app.consumer.assignment() if tp.topic == topics.events}

@@ -10,7 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+from aiokafka.errors import KafkaError
 
 from loopwarden.schemas.topics import TopicNames
 from loopwarden.streams.partition import Limits, Outcome, PartitionRuns
@@ -74,10 +77,10 @@ class RunsProcessor:
             self._partitions.pop(partition, None)
 
     async def process(self, chunk: Chunk, is_current: Callable[[], bool]) -> bool:
-        """Fold a chunk, publish, store; return False where the partition was lost before anything was written.
+        """Fold a chunk, publish, store; return False where the partition was lost before the rows were written.
 
-        Raises what the client raises when the broker does not take a batch; the chunk must then not be
-        acknowledged.
+        While the broker takes nothing this waits and tries again. Raises what the client raises where that does not
+        help; the chunk must then not be acknowledged.
         """
         async with self._writing:
             if not is_current():
@@ -86,12 +89,14 @@ class RunsProcessor:
             runs = self.runs_of(chunk.partition)
             outcome = runs.fold(chunk.records, _now_ms())
             try:
-                await self._publish(chunk, outcome)
-                if not is_current():
-                    # Whoever holds the partition now folds these events too; rows written here would be stale.
+                publish = partial(self._publish, chunk, outcome)
+                store = partial(self._table.write, chunk.partition, outcome.rows)
+                # Before each try is asked whether the partition is still held: whoever holds it now folds these events
+                # too, and rows written here would be stale.
+                taken = await self._producer.insist(publish, is_current)
+                if not (taken and await self._producer.insist(store, is_current)):
                     self.forget(chunk.partition)
                     return False
-                await self._table.write(chunk.partition, outcome.rows)
             except BaseException:
                 self.forget(chunk.partition)  # what is held is ahead of what is stored
                 raise
@@ -131,8 +136,11 @@ class RunsProcessor:
                 return
             try:
                 await self._table.write(partition, dict(freed))
-            except BaseException:
+            except BaseException as error:
                 self.forget(partition)
+                if isinstance(error, KafkaError) and error.retriable:
+                    log.warning("idle runs could not be freed; they will be", error=repr(error))
+                    return
                 raise
             self._metrics.runs_freed.inc(len(freed))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import faust
 
@@ -12,6 +13,7 @@ from loopwarden.streams.configuration import Configuration, limits_of
 from loopwarden.streams.kafka_settings import KafkaSettings
 from loopwarden.streams.plumbing.logs import get_logger
 from loopwarden.streams.plumbing.metrics import Metrics
+from loopwarden.streams.plumbing.reach import reach
 from loopwarden.streams.plumbing.web import StatusServer
 from loopwarden.streams.processors.app import WatchApp, make_app
 
@@ -35,8 +37,9 @@ def run_worker(configuration: Configuration, kafka: KafkaSettings, topics: Topic
         metrics=metrics,
         faust_options=kafka.faust_options() | group_options(config),
         producer_options=kafka.client_options(),
+        reach=partial(reach, kafka),
     )
-    status = StatusServer(config.status_host, config.status_port, metrics, lambda: app.is_ready)
+    status = StatusServer(config.status_host, config.status_port, metrics, app.why_not_ready)
 
     @app.on_start_hook
     async def serve_status() -> None:

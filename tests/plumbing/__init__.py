@@ -1,0 +1,1 @@
+"""Tests of the plumbing with a processor that only counts."""
