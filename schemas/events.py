@@ -25,62 +25,100 @@ class _Common(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     it is missing).
     """
 
-    session_id: Identifier | None = None
-    run_id: Identifier | None = None
-    agent_id: Identifier | None = None
-    runner_id: Identifier | None = None
-    event_id: str | None = None
-    time: str | None = None
+    session_id: Annotated[
+        Identifier | None, msgspec.Meta(description="The session of the run, and in UTF-8 the record's key; required.")
+    ] = None
+    run_id: Annotated[
+        Identifier | None,
+        msgspec.Meta(
+            description="The run, one execution of an agent; events without one share a history of their session."
+        ),
+    ] = None
+    agent_id: Annotated[Identifier | None, msgspec.Meta(description="The agent, for which settings can be given.")] = (
+        None
+    )
+    runner_id: Annotated[
+        Identifier | None, msgspec.Meta(description="The runner that the run is on, to which signals go.")
+    ] = None
+    event_id: Annotated[
+        str | None, msgspec.Meta(description="Unique per event; a repeat within the window of the run is dropped.")
+    ] = None
+    time: Annotated[
+        str | None, msgspec.Meta(description="When it happened, RFC 3339; where missing, the timestamp of the record.")
+    ] = None
 
 
 class _ToolEvent(_Common, kw_only=True, omit_defaults=True, gc=False):
     """What calls and results share; from ``parent_run_id`` on, fields that no rule reads yet."""
 
-    tool_name: Identifier
-    tool_call_id: str | None = None
-    args: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    args_hash: str | None = None
-    parent_run_id: str | None = None
-    sequence: Whole | None = None
-    batch_id: str | None = None
-    retry_of: str | None = None
-    mutating: bool | None = None
-    attended: bool | None = None
-    error_type: str | None = None
-    result_hash_masked: str | None = None
+    tool_name: Annotated[Identifier, msgspec.Meta(description="The tool.")]
+    tool_call_id: Annotated[str | None, msgspec.Meta(description="The call, by which a result finds it.")] = None
+    args: Annotated[
+        msgspec.Raw | msgspec.UnsetType,
+        msgspec.Meta(description="Arguments, any JSON value; they are fingerprinted and dropped."),
+    ] = msgspec.UNSET
+    args_hash: Annotated[
+        str | None, msgspec.Meta(description="Instead of arguments: a hash of them, made at the edge.")
+    ] = None
+    parent_run_id: Annotated[str | None, msgspec.Meta(description="The run that started this one.")] = None
+    sequence: Annotated[
+        Whole | None, msgspec.Meta(description="Number of the event in its run, as the producer counts.")
+    ] = None
+    batch_id: Annotated[str | None, msgspec.Meta(description="What the calls of one reply of the model share.")] = None
+    retry_of: Annotated[str | None, msgspec.Meta(description="The call that this one tries again.")] = None
+    mutating: Annotated[bool | None, msgspec.Meta(description="Whether the tool changed something.")] = None
+    attended: Annotated[bool | None, msgspec.Meta(description="Whether a person is watching.")] = None
+    error_type: Annotated[str | None, msgspec.Meta(description="Kind of error, in the producer's words.")] = None
+    result_hash_masked: Annotated[
+        str | None, msgspec.Meta(description="Hash of the result without the parts of it that change each time.")
+    ] = None
 
 
 class ToolCall(_ToolEvent, tag="tool_call", kw_only=True, omit_defaults=True, gc=False):
     """An agent is about to call a tool; ``known_poll`` marks a call that only asks how something stands."""
 
-    known_poll: bool | None = None
+    known_poll: Annotated[bool | None, msgspec.Meta(description="Whether the call only asks how something stands.")] = (
+        None
+    )
 
 
 class Usage(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """What a step cost: tokens as counts, ``cost_usd`` in US dollars."""
 
-    input_tokens: Whole | None = None
-    output_tokens: Whole | None = None
-    cost_usd: float | None = None
+    input_tokens: Annotated[Whole | None, msgspec.Meta(description="Tokens read.")] = None
+    output_tokens: Annotated[Whole | None, msgspec.Meta(description="Tokens written.")] = None
+    cost_usd: Annotated[float | None, msgspec.Meta(description="Cost in US dollars.")] = None
 
 
 class ToolResult(_ToolEvent, tag="tool_result", kw_only=True, omit_defaults=True, gc=False):
     """A tool call has finished: with a result, with the hash of one made at the edge, or with an error."""
 
-    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    result_hash: str | None = None
-    error: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    unknown_tool: Identifier | None = None
-    usage: Usage | None = None
+    result: Annotated[
+        msgspec.Raw | msgspec.UnsetType,
+        msgspec.Meta(description="The result, any JSON value; it is fingerprinted and dropped."),
+    ] = msgspec.UNSET
+    result_hash: Annotated[
+        str | None, msgspec.Meta(description="Instead of a result: a hash of it, made at the edge.")
+    ] = None
+    error: Annotated[
+        msgspec.Raw | msgspec.UnsetType,
+        msgspec.Meta(description="Instead of a result: the error, any JSON value; it is fingerprinted and dropped."),
+    ] = msgspec.UNSET
+    unknown_tool: Annotated[
+        Identifier | None, msgspec.Meta(description="Beside a hash: name of the tool that turned out not to exist.")
+    ] = None
+    usage: Annotated[Usage | None, msgspec.Meta(description="What the step cost.")] = None
 
 
 class Compaction(_Common, tag="compaction", kw_only=True, omit_defaults=True, gc=False):
     """The run's context was compacted; with ``retrying`` the agent goes on with what it was doing."""
 
-    retrying: bool = True
-    reason: str | None = None
-    tokens_before: Whole | None = None
-    tokens_after: Whole | None = None
+    retrying: Annotated[
+        bool, msgspec.Meta(description="Whether the agent goes on with what it was doing; this arms the guard.")
+    ] = True
+    reason: Annotated[str | None, msgspec.Meta(description="Why the context was compacted.")] = None
+    tokens_before: Annotated[Whole | None, msgspec.Meta(description="Size of the context before, in tokens.")] = None
+    tokens_after: Annotated[Whole | None, msgspec.Meta(description="Size of the context after, in tokens.")] = None
 
 
 class RunStarted(_Common, tag="run_started", kw_only=True, omit_defaults=True, gc=False):
@@ -90,7 +128,7 @@ class RunStarted(_Common, tag="run_started", kw_only=True, omit_defaults=True, g
 class RunEnded(_Common, tag="run_ended", kw_only=True, omit_defaults=True, gc=False):
     """A run is over; its state is freed after a grace period."""
 
-    status: str | None = None
+    status: Annotated[str | None, msgspec.Meta(description="How the run ended, in the producer's words.")] = None
 
 
 Event = ToolCall | ToolResult | Compaction | RunStarted | RunEnded

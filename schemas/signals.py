@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -17,24 +17,30 @@ class Signal(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
     the detector; times are RFC 3339 in UTC. A runner must not apply a signal after ``expires_at``.
     """
 
-    signal_id: str
-    verdict_id: str
-    action: SignalAction
-    session_id: str
-    run_id: str | None = None
-    agent_id: str | None = None
-    runner_id: str | None = None
-    reason: str
-    message: str
-    issued_at: str
-    expires_at: str
-    signature: str | None = None
+    signal_id: Annotated[
+        str, msgspec.Meta(description="Derived from the verdict and the action, so that a repeat is recognised.")
+    ]
+    verdict_id: Annotated[str, msgspec.Meta(description="The verdict behind it.")]
+    action: Annotated[SignalAction, msgspec.Meta(description="What the runner is to do.")]
+    session_id: Annotated[str, msgspec.Meta(description="The session of the run.")]
+    run_id: Annotated[
+        str | None, msgspec.Meta(description="The run; without one, the session's events that name none.")
+    ] = None
+    agent_id: Annotated[str | None, msgspec.Meta(description="The agent, where events name one.")] = None
+    runner_id: Annotated[str | None, msgspec.Meta(description="The runner that is to act, where events name one.")] = (
+        None
+    )
+    reason: Annotated[str, msgspec.Meta(description="The detector that decided.")]
+    message: Annotated[str, msgspec.Meta(description="One sentence that a person can act on.")]
+    issued_at: Annotated[str, msgspec.Meta(description="Timestamp of the record that caused it, RFC 3339 in UTC.")]
+    expires_at: Annotated[str, msgspec.Meta(description="Not to be applied after this time, RFC 3339 in UTC.")]
+    signature: Annotated[str | None, msgspec.Meta(description="Proof of who sent it, where signals are signed.")] = None
 
 
 class SignalAck(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
     """What a runner did about a signal."""
 
-    signal_id: str
-    runner_id: str
-    status: AckStatus
-    time: str
+    signal_id: Annotated[str, msgspec.Meta(description="The signal that is answered.")]
+    runner_id: Annotated[str, msgspec.Meta(description="The runner that answers.")]
+    status: Annotated[AckStatus, msgspec.Meta(description="What it did.")]
+    time: Annotated[str, msgspec.Meta(description="When, RFC 3339.")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -18,12 +18,16 @@ class Evidence(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
     last event of the pattern, both on ``partition`` of ``topic``.
     """
 
-    topic: str
-    partition: int
-    first_offset: int
-    last_offset: int
-    args_fingerprints: tuple[str, ...] = ()
-    result_fingerprints: tuple[str, ...] = ()
+    topic: Annotated[str, msgspec.Meta(description="Name of the events topic.")]
+    partition: Annotated[int, msgspec.Meta(description="Partition of both offsets.")]
+    first_offset: Annotated[int, msgspec.Meta(description="Offset of the first event of the pattern.")]
+    last_offset: Annotated[int, msgspec.Meta(description="Offset of its last event, the one that caused the verdict.")]
+    args_fingerprints: Annotated[
+        tuple[str, ...], msgspec.Meta(description="Digests of the calls that repeat, in hexadecimal.")
+    ] = ()
+    result_fingerprints: Annotated[
+        tuple[str, ...], msgspec.Meta(description="Digests of their results, in hexadecimal.")
+    ] = ()
 
 
 class Verdict(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
@@ -33,19 +37,26 @@ class Verdict(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
     ``config`` the thresholds in force and the layer that set each, ``shadow`` true where policy only observes.
     """
 
-    verdict_id: str
-    time: str
-    session_id: str
-    run_id: str | None = None
-    agent_id: str | None = None
-    runner_id: str | None = None
-    level: Level
-    detector: str
-    count: int
-    tool_name: str
-    paired_tool_name: str | None = None
-    action: Action
-    message: str
-    evidence: Evidence
-    config: dict[str, Any]
-    shadow: bool = False
+    verdict_id: Annotated[str, msgspec.Meta(description="The same however often the decision is recomputed.")]
+    time: Annotated[str, msgspec.Meta(description="When the event that caused it happened, RFC 3339 in UTC.")]
+    session_id: Annotated[str, msgspec.Meta(description="The session of the run, and in UTF-8 the record's key.")]
+    run_id: Annotated[str | None, msgspec.Meta(description="The run, where its events name one.")] = None
+    agent_id: Annotated[str | None, msgspec.Meta(description="The agent, where events name one.")] = None
+    runner_id: Annotated[str | None, msgspec.Meta(description="The runner, where events name one.")] = None
+    level: Annotated[Level, msgspec.Meta(description="How bad it is.")]
+    detector: Annotated[str, msgspec.Meta(description="The detector that decided.")]
+    count: Annotated[int, msgspec.Meta(description="The measure that met the threshold.")]
+    tool_name: Annotated[str, msgspec.Meta(description="The tool that was called.")]
+    paired_tool_name: Annotated[str | None, msgspec.Meta(description="The other tool, where two calls take turns.")] = (
+        None
+    )
+    action: Annotated[Action, msgspec.Meta(description="What the decision asks for; the policy makes signals of it.")]
+    message: Annotated[str, msgspec.Meta(description="One sentence that a person can act on.")]
+    evidence: Annotated[Evidence, msgspec.Meta(description="Where the pattern lies, for an auditor.")]
+    config: Annotated[
+        dict[str, Any],
+        msgspec.Meta(description="The thresholds in force, and under layers what set those that are not defaults."),
+    ]
+    shadow: Annotated[bool, msgspec.Meta(description="Whether policy only observes, so that no signal follows.")] = (
+        False
+    )
