@@ -11,6 +11,8 @@ from typing import Annotated
 
 import msgspec
 
+from loopwarden.schemas.fields import about
+
 #: An identifier; bounded because the state of every held run repeats it.
 Identifier = Annotated[str, msgspec.Meta(max_length=512)]
 

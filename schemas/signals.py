@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from loopwarden.schemas.fields import about
+
 SignalAction = Literal["block", "kill"]
 AckStatus = Literal["applied", "already_ended", "unknown_run", "refused"]
 

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from loopwarden.schemas.fields import about
+
 Level = Literal["warning", "critical"]
 Action = Literal["warn", "block", "abort"]
 
