@@ -11,49 +11,100 @@ _WHOSE = {
     "runner_id": "runner-3",
 }
 
-EVENTS: dict[str, dict[str, Any]] = {
-    "run_started": {"type": "run_started", "event_id": "e-1", "time": "2026-11-30T09:15:00.000Z", **_WHOSE},
-    "tool_call": {
-        "type": "tool_call",
-        "event_id": "e-2",
-        "time": "2026-11-30T09:15:02.125Z",
-        **_WHOSE,
-        "tool_call_id": "call-1",
-        "tool_name": "read",
-        "args": {"path": "notes/open-orders.md"},
-    },
-    "tool_result": {
-        "type": "tool_result",
-        "event_id": "e-3",
-        "time": "2026-11-30T09:15:02.410Z",
-        **_WHOSE,
-        "tool_call_id": "call-1",
-        "tool_name": "read",
-        "args": {"path": "notes/open-orders.md"},
-        "result": {"content": [{"type": "text", "text": "no open orders"}], "details": {"ok": True}},
-        "usage": {"input_tokens": 1840, "output_tokens": 57, "cost_usd": 0.0061},
-    },
-    "compaction": {
-        "type": "compaction",
-        "event_id": "e-4",
-        "time": "2026-11-30T09:21:40.000Z",
-        **_WHOSE,
-        "retrying": True,
-        "reason": "context overflow",
-        "tokens_before": 181_000,
-        "tokens_after": 24_000,
-    },
-    "run_ended": {
-        "type": "run_ended",
-        "event_id": "e-5",
-        "time": "2026-11-30T09:22:10.000Z",
-        **_WHOSE,
-        "status": "completed",
-    },
+_HASH = "blake2b:9f5c2e71ab0d4c3388e1f06a7d2b94c5"
+
+#: By type, the plainest first.
+EVENTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "run_started": ({"type": "run_started", "event_id": "e-1", "time": "2026-11-30T09:15:00.000Z", **_WHOSE},),
+    "tool_call": (
+        {
+            "type": "tool_call",
+            "event_id": "e-2",
+            "time": "2026-11-30T09:15:02.125Z",
+            **_WHOSE,
+            "tool_call_id": "call-1",
+            "tool_name": "read",
+            "args": {"path": "notes/open-orders.md"},
+        },
+        {
+            "type": "tool_call",
+            "event_id": "e-6",
+            "time": "2026-11-30T09:16:11.730Z",
+            **_WHOSE,
+            "tool_call_id": "call-2",
+            "tool_name": "process",
+            "args_hash": _HASH,
+            "known_poll": True,
+            "sequence": 6,
+        },
+    ),
+    "tool_result": (
+        {
+            "type": "tool_result",
+            "event_id": "e-3",
+            "time": "2026-11-30T09:15:02.410Z",
+            **_WHOSE,
+            "tool_call_id": "call-1",
+            "tool_name": "read",
+            "args": {"path": "notes/open-orders.md"},
+            "result": {"content": [{"type": "text", "text": "no open orders"}], "details": {"ok": True}},
+            "usage": {"input_tokens": 1840, "output_tokens": 57, "cost_usd": 0.0061},
+        },
+        {
+            "type": "tool_result",
+            "event_id": "e-7",
+            "time": "2026-11-30T09:16:12.044Z",
+            **_WHOSE,
+            "tool_call_id": "call-2",
+            "tool_name": "process",
+            "args_hash": _HASH,
+            "result_hash": "blake2b:03d1c4a6be7f5029d4b8f6127ce0a93b",
+            "sequence": 7,
+        },
+        {
+            "type": "tool_result",
+            "event_id": "e-8",
+            "time": "2026-11-30T09:17:30.900Z",
+            **_WHOSE,
+            "tool_call_id": "call-3",
+            "tool_name": "open_ticket",
+            "args": {"order": 1093},
+            "error": "Unknown tool: open_ticket",
+            "error_type": "tool_not_found",
+        },
+    ),
+    "compaction": (
+        {
+            "type": "compaction",
+            "event_id": "e-4",
+            "time": "2026-11-30T09:21:40.000Z",
+            **_WHOSE,
+            "reason": "context overflow",
+            "tokens_before": 181_000,
+            "tokens_after": 24_000,
+        },
+        {
+            "type": "compaction",
+            "event_id": "e-9",
+            "time": "2026-11-30T09:21:55.000Z",
+            **_WHOSE,
+            "retrying": False,
+            "reason": "asked for by the user",
+        },
+    ),
+    "run_ended": (
+        {
+            "type": "run_ended",
+            "event_id": "e-5",
+            "time": "2026-11-30T09:22:10.000Z",
+            **_WHOSE,
+            "status": "completed",
+        },
+    ),
 }
 
 VERDICT: dict[str, Any] = {
-    "verdict_id": "5d0f1c0d9be2a7f3c1b64a0e8f2d7c55",
+    "verdict_id": "39e261355c649cb6c05c4f617637bed5",
     "time": "2026-11-30T09:18:41.003Z",
     **_WHOSE,
     "level": "critical",
@@ -67,9 +118,9 @@ VERDICT: dict[str, Any] = {
         "topic": "loopwarden.events",
         "partition": 3,
         "first_offset": 88_412,
-        "last_offset": 88_934,
-        "args_fingerprints": ["84376b7eca4a6149"],
-        "result_fingerprints": ["0f6fd7b6e07c2a11"],
+        "last_offset": 88_932,
+        "args_fingerprints": ["4318056c5cb76599"],
+        "result_fingerprints": ["66b1b019ef112a0f"],
     },
     "config": {
         "enabled": True,
@@ -88,8 +139,8 @@ VERDICT: dict[str, Any] = {
 }
 
 SIGNAL: dict[str, Any] = {
-    "signal_id": "14c4b7f00aa94d0c9a4b1f0de3c9a7e2",
-    "verdict_id": "5d0f1c0d9be2a7f3c1b64a0e8f2d7c55",
+    "signal_id": "e6202e66a92f0c8f814be631b4ff7ee7",
+    "verdict_id": "39e261355c649cb6c05c4f617637bed5",
     "action": "block",
     **_WHOSE,
     "reason": "generic_repeat",
@@ -100,7 +151,7 @@ SIGNAL: dict[str, Any] = {
 }
 
 SIGNAL_ACK: dict[str, Any] = {
-    "signal_id": "14c4b7f00aa94d0c9a4b1f0de3c9a7e2",
+    "signal_id": "e6202e66a92f0c8f814be631b4ff7ee7",
     "runner_id": "runner-3",
     "status": "applied",
     "time": "2026-11-30T09:18:41.220Z",
@@ -112,4 +163,19 @@ CONFIGURATION: dict[str, Any] = {
     "kafka": {"bootstrap.servers": "kafka-1:9092,kafka-2:9092", "security.protocol": "SASL_SSL"},
     "topics": {"partitions": 24, "replicationFactor": 3, "minInsyncReplicas": 2},
     "worker": {"statusHost": "0.0.0.0", "statusPort": 9464},  # noqa: S104 - an example of it
+}
+
+#: Value of a record on the config topic.
+CONFIG_LAYER: dict[str, Any] = {"enabled": True, "warningThreshold": 8, "onCritical": "block_then_kill"}
+
+#: Headers and value of a record on the dead-letters topic: a call whose tool is not named.
+DEAD_LETTER: dict[str, Any] = {
+    "headers": {
+        "reason": "wrong_type",
+        "detail": "Object missing required field `tool_name`",
+        "source_topic": "loopwarden.events",
+        "source_partition": "3",
+        "source_offset": "88120",
+    },
+    "payload": {"type": "tool_call", "session_id": "support-4711"},
 }

@@ -24,6 +24,9 @@ FOLDER = Path(__file__).parent / "generated"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ID_PREFIX = "urn:loopwarden:schema:"
 
+#: Said of the schema of all events, whose type is a union and has no docstring.
+_ANY_EVENT = "Any event, told by its type."
+
 _EVENT_TYPES: dict[str, type[msgspec.Struct]] = {
     "tool_call": ToolCall,
     "tool_result": ToolResult,
@@ -35,8 +38,8 @@ _EVENT_TYPES: dict[str, type[msgspec.Struct]] = {
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Return every JSON Schema by the name of its file, without its ending."""
-    found = {name: _schema(name, kind, [examples.EVENTS[name]]) for name, kind in _EVENT_TYPES.items()}
-    found["event"] = _schema("event", Event, list(examples.EVENTS.values()))
+    found = {name: _schema(name, kind, list(examples.EVENTS[name])) for name, kind in _EVENT_TYPES.items()}
+    found["event"] = _schema("event", Event, [example for shown in examples.EVENTS.values() for example in shown])
     found["verdict"] = _schema("verdict", Verdict, [examples.VERDICT])
     found["signal"] = _schema("signal", Signal, [examples.SIGNAL])
     found["signal_ack"] = _schema("signal_ack", SignalAck, [examples.SIGNAL_ACK])
@@ -48,10 +51,12 @@ def _schema(name: str, kind: Any, shown: list[dict[str, Any]]) -> dict[str, Any]
     (root,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     for definition in definitions.values():
         _require_session(definition)
+    described = definitions.get(getattr(kind, "__name__", ""), {}).get("description", _ANY_EVENT)
     return {
         "$schema": _DIALECT,
         "$id": f"{_ID_PREFIX}{name}",
         "title": name,
+        "description": described,
         **root,
         "examples": shown,
         "$defs": definitions,
@@ -63,8 +68,10 @@ def _require_session(definition: dict[str, Any]) -> None:
     properties = definition.get("properties", {})
     if "type" not in properties or "session_id" not in properties:
         return
-    properties["session_id"] = {"type": "string", "minLength": 1, "maxLength": 512}
-    definition["required"] = sorted({*definition.get("required", ()), "session_id"})
+    stated = properties["session_id"]
+    text = next(choice for choice in stated["anyOf"] if choice["type"] == "string")
+    properties["session_id"] = {"description": stated["description"], **text, "minLength": 1}
+    definition["required"] = sorted({*definition["required"], "session_id"})
 
 
 def generated() -> dict[str, str]:
@@ -76,7 +83,7 @@ def generated() -> dict[str, str]:
 
 
 def _text(document: dict[str, Any]) -> str:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2).decode() + "\n"
 
 
 def main() -> int:

@@ -20,16 +20,12 @@ class Evidence(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
     last event of the pattern, both on ``partition`` of ``topic``.
     """
 
-    topic: Annotated[str, msgspec.Meta(description="Name of the events topic.")]
-    partition: Annotated[int, msgspec.Meta(description="Partition of both offsets.")]
-    first_offset: Annotated[int, msgspec.Meta(description="Offset of the first event of the pattern.")]
-    last_offset: Annotated[int, msgspec.Meta(description="Offset of its last event, the one that caused the verdict.")]
-    args_fingerprints: Annotated[
-        tuple[str, ...], msgspec.Meta(description="Digests of the calls that repeat, in hexadecimal.")
-    ] = ()
-    result_fingerprints: Annotated[
-        tuple[str, ...], msgspec.Meta(description="Digests of their results, in hexadecimal.")
-    ] = ()
+    topic: Annotated[str, about("Name of the events topic.")]
+    partition: Annotated[int, about("Partition of both offsets.")]
+    first_offset: Annotated[int, about("Offset of the first event of the pattern.")]
+    last_offset: Annotated[int, about("Offset of its last event, the one that caused the verdict.")]
+    args_fingerprints: Annotated[tuple[str, ...], about("Digests of the calls that repeat, in hexadecimal.")] = ()
+    result_fingerprints: Annotated[tuple[str, ...], about("Digests of their results, in hexadecimal.")] = ()
 
 
 class Verdict(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
@@ -39,26 +35,21 @@ class Verdict(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
     ``config`` the thresholds in force and the layer that set each, ``shadow`` true where policy only observes.
     """
 
-    verdict_id: Annotated[str, msgspec.Meta(description="The same however often the decision is recomputed.")]
-    time: Annotated[str, msgspec.Meta(description="When the event that caused it happened, RFC 3339 in UTC.")]
-    session_id: Annotated[str, msgspec.Meta(description="The session of the run, and in UTF-8 the record's key.")]
-    run_id: Annotated[str | None, msgspec.Meta(description="The run, where its events name one.")] = None
-    agent_id: Annotated[str | None, msgspec.Meta(description="The agent, where events name one.")] = None
-    runner_id: Annotated[str | None, msgspec.Meta(description="The runner, where events name one.")] = None
-    level: Annotated[Level, msgspec.Meta(description="How bad it is.")]
-    detector: Annotated[str, msgspec.Meta(description="The detector that decided.")]
-    count: Annotated[int, msgspec.Meta(description="The measure that met the threshold.")]
-    tool_name: Annotated[str, msgspec.Meta(description="The tool that was called.")]
-    paired_tool_name: Annotated[str | None, msgspec.Meta(description="The other tool, where two calls take turns.")] = (
-        None
-    )
-    action: Annotated[Action, msgspec.Meta(description="What the decision asks for; the policy makes signals of it.")]
-    message: Annotated[str, msgspec.Meta(description="One sentence that a person can act on.")]
-    evidence: Annotated[Evidence, msgspec.Meta(description="Where the pattern lies, for an auditor.")]
+    verdict_id: Annotated[str, about("The same however often the decision is recomputed.")]
+    time: Annotated[str, about("When the event that caused it happened, RFC 3339 in UTC.")]
+    session_id: Annotated[str, about("The session of the run, and in UTF-8 the record's key.")]
+    run_id: Annotated[str | None, about("The run, where its events name one.")] = None
+    agent_id: Annotated[str | None, about("The agent, where events name one.")] = None
+    runner_id: Annotated[str | None, about("The runner, where events name one.")] = None
+    level: Annotated[Level, about("How bad it is.")]
+    detector: Annotated[str, about("The detector that decided.")]
+    count: Annotated[int, about("The measure that met the threshold.")]
+    tool_name: Annotated[str, about("The tool that was called.")]
+    paired_tool_name: Annotated[str | None, about("The other tool, where two calls take turns.")] = None
+    action: Annotated[Action, about("What the decision asks for; the policy makes signals of it.")]
+    message: Annotated[str, about("One sentence that a person can act on.")]
+    evidence: Annotated[Evidence, about("Where the pattern lies, for an auditor.")]
     config: Annotated[
-        dict[str, Any],
-        msgspec.Meta(description="The thresholds in force, and under layers what set those that are not defaults."),
+        dict[str, Any], about("The thresholds in force, and under layers what set those that are not defaults.")
     ]
-    shadow: Annotated[bool, msgspec.Meta(description="Whether policy only observes, so that no signal follows.")] = (
-        False
-    )
+    shadow: Annotated[bool, about("Whether policy only observes, so that no signal follows.")] = False
