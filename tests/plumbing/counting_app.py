@@ -152,12 +152,14 @@ def make_app(options: dict[str, Any]) -> CountingApp:
         held = {tp.partition for tp in app.assignor.assigned_actives() if tp.topic == app.events_name}
         say(recovered={partition: len(app.table.rows_of(partition)) for partition in held})
 
+    told: list[tuple[bool, int]] = []
+
     @app.timer(0.05)
     async def tell_ready() -> None:
-        ready = not app.rebalancing and app.tables.actives_ready
-        if ready != options.get("told_ready"):
-            options["told_ready"] = ready
-            say(ready=ready, partitions=len(app.consumer.assignment()) // 2)
+        now = (not app.rebalancing and app.tables.actives_ready, len(app.consumer.assignment()) // 2)
+        if told[-1:] != [now]:  # a rebalance may come and go between two looks
+            told.append(now)
+            say(ready=now[0], partitions=now[1])
 
     return app
 
