@@ -73,6 +73,11 @@ def create(configuration: Configuration, kafka: KafkaSettings, topics: TopicsCon
 
     Their number of partitions bounds the number of workers, and cannot be changed later without moving keys.
     """
+    if topics.min_insync_replicas > topics.replication_factor:
+        fail(
+            f"{topics.min_insync_replicas} copies must have a record (--min-insync-replicas), but there are to be only "
+            f"{topics.replication_factor} (--replication-factor): such topics would take no records"
+        )
     try:
         made, there = asyncio.run(create_topics(kafka, topics, group))
     except KafkaConnectionError as error:
